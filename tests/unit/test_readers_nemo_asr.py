@@ -302,6 +302,12 @@ def test_null_counts_as_missing(tmp_path):
     assert found == [("a", 0.0, 2.0, b"x"), ("b", 0.0, -1.0, b""), ("c", 1.0, -1.0, b"")]
 
 
+def test_commas_behind_entries(tmp_path):
+    """DALI reads them. They were skipped with a warning, and a manifest of such lines was empty."""
+    entries, seen = kept(tmp_path, '{"audio_filepath": "a"},', '{"audio_filepath": "b"} , \r', '{"audio_filepath": "c"}')
+    assert [entry.path for entry in entries] == ["a", "b", "c"] and not seen
+
+
 @pytest.mark.parametrize("field", ["offset", "duration"])
 @pytest.mark.parametrize("value", ["Infinity", "-Infinity", "NaN", "1e999", "1" + 400 * "0", "true", "[1]", "{}", '"x"', '"inf"'])
 def test_times_that_are_no_finite_numbers(tmp_path, field, value):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.containers import example, field, frame, varint, write_tfrecord
+from helpers.containers import example, feature, field, frame, varint, write_tfrecord
 from helpers.pipelines import values
 
 import asyncdali.tfrecord as tfrec
@@ -62,6 +62,22 @@ def test_a_file_of_tensorflow():
     assert [values(labels.run())[0] for _ in range(3)] == [[[3]], [[-7]], [[0]]]
     with pytest.raises(RuntimeError, match=r"the feature 'label' is stored as float32, and declared as int64"):
         labels.run()
+
+
+def test_lists_in_several_parts(tmp_path):
+    """Protocol buffers join lists of one kind, and a list of another kind replaces them. The last part alone was read."""
+
+    def record(*parts):
+        return field(1, field(1, field(1, b"a") + field(2, b"".join(map(feature, parts)))))
+
+    payloads = [record([5], [6, 7]), record([1.5], [5], [], [6, 7]), record([5], [6, 7], [8])]
+    path = write_tfrecord(tmp_path / "parts", payloads)
+    pipe = reader(path, {"a": tfrec.VarLenFeature(tfrec.int64, 0)}, 3)
+    assert values(pipe.run()) == [[[5, 6, 7], [5, 6, 7], [5, 6, 7, 8]]]
+    path = write_tfrecord(tmp_path / "others", [record([1.5, 2.5], [3.5]), record([4], [0.5])])
+    assert values(reader(path, {"a": tfrec.VarLenFeature(tfrec.float32, 0.0)}, 2).run()) == [[[1.5, 2.5, 3.5], [0.5]]]
+    path = write_tfrecord(tmp_path / "texts", [record(b"one", b"two"), record([4], b"three", b"four")])
+    assert texts(reader(path, {"a": TEXT}, 2).run()[0]) == [b"one", b"three"]
 
 
 KINDS = {"int64": [7], "float32": [1.5], "string": b"text"}

@@ -77,7 +77,7 @@ def read_manifest(path: str, shortest: float, longest: float) -> list[ManifestEn
         if not line.strip():
             continue
         try:
-            entry = _entry(json.loads(line), len(entries))
+            entry = _entry(json.loads(line.strip().removesuffix(b",")), len(entries))  # commas as in a JSON array of entries
         except (ValueError, RecursionError) as error:
             warn(f"{path} line {number} is not a manifest entry and is skipped: {error}", UserWarning)
             continue

@@ -46,8 +46,8 @@ def _check_frame(at, size):
 
 
 @inlined
-def _count_texts(at, end, out):
-    count = 0
+def _count_texts(at, end, out, count):
+    """`count` and the number of texts of a list; -1 if the list is malformed."""
     while at < end:
         number, kind, value, length, at = field(at, end)
         if number < 0:
@@ -93,30 +93,37 @@ def _count_integers(at, end):
 
 @inlined
 def _feature(at, end, out):
-    """Fill the FEATURE at `out` from a Feature message (the last list counts); -1 if the message is malformed."""
+    """Fill the FEATURE at `out` from a Feature message; -1 if the message is malformed.
+
+    Lists of one kind are joined, and a list of another kind replaces them, as in every message of protocol buffers.
+    """
     store_i64(out + feature_at.kind, 0)
     store_i64(out + feature_at.values, 0)
     found = 0
-    address = 0
-    size = 0
+    lists = 0
+    count = 0
     while at < end:
+        begin = at
         number, kind, value, length, at = field(at, end)
         if number < 0:
             return -1
-        if kind == BYTES and number <= INTEGERS:
-            found, address, size = number, value, length
-    count = 0
-    if found == TEXTS:
-        count = _count_texts(address, address + size, out)
-    elif found == FLOATS:
-        count = _count_floats(address, address + size)
-    elif found == INTEGERS:
-        count = _count_integers(address, address + size)
-    if count < 0:
-        return -1
+        if kind != BYTES or number > INTEGERS:
+            continue
+        if number != found:
+            found, lists, count = number, begin, 0
+        more = np.int64(0)
+        if found == TEXTS:
+            count = _count_texts(value, value + length, out, count)
+        elif found == FLOATS:
+            more = _count_floats(value, value + length)
+        else:
+            more = _count_integers(value, value + length)
+        if count < 0 or more < 0:
+            return -1
+        count += more
     store_i64(out + feature_at.kind, found)
-    store_i64(out + feature_at.list_address, address)
-    store_i64(out + feature_at.list_length, size)
+    store_i64(out + feature_at.lists_address, lists)
+    store_i64(out + feature_at.lists_length, end - lists)
     store_i64(out + feature_at.values, count)
     return 0
 
@@ -199,6 +206,7 @@ def _write_floats(at, end, target):
         if number == 1 and (kind == BYTES or kind == FIXED32):
             _copy_byte_range(value, target, length)
             target += length
+    return target
 
 
 @inlined
@@ -216,6 +224,7 @@ def _write_integers(at, end, target):
                 one, value = varint(value, stop)
                 store_i64(target, one)
                 target += 8
+    return target
 
 
 @step
@@ -228,13 +237,17 @@ def write_numbers(context, sample, thread):
         kind = load_i64(load_i64(context + write.kinds) + 8 * k)
         if load_i64(row + feature_at.kind) != kind:
             continue
-        at = load_i64(row + feature_at.list_address)
-        end = at + load_i64(row + feature_at.list_length)
+        at = load_i64(row + feature_at.lists_address)
+        end = at + load_i64(row + feature_at.lists_length)
         target = load_i64(load_i64(load_i64(context + write.targets) + 8 * k) + 8 * sample)
-        if kind == FLOATS:
-            _write_floats(at, end, target)
-        else:
-            _write_integers(at, end, target)
+        while at < end:
+            found, wire, value, length, at = field(at, end)
+            if found != kind or wire != BYTES:
+                continue
+            if kind == FLOATS:
+                target = _write_floats(value, value + length, target)
+            else:
+                target = _write_integers(value, value + length, target)
     return 0
 
 

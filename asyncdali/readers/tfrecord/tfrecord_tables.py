@@ -10,7 +10,7 @@ ABSENT, TEXTS, FLOATS, INTEGERS = range(4)
 FEATURE = Table(
     "FEATURE",
     Field("kind", "int64", "ABSENT, TEXTS, FLOATS or INTEGERS"),
-    Field("list", "uint8[length]", "the list of values in the record", ("address", "length")),
+    Field("lists", "uint8[length]", "the fields of the feature from its first list of this kind on", ("address", "length")),
     Field("values", "int64", "values in the list"),
     Field("text", "uint8[length]", "the first text in the record", ("address", "length")),
 )
