@@ -258,8 +258,9 @@ def mutation(choose):
             return [whole, whole]
         if kind == "lost":
             return []
-        if kind == "cut":
-            return [whole[: choose.randrange(len(whole))], b"", framed(b"{}", b"", b"")]
+        if kind == "cut":  # by more than follows: other bytes at the same places of a payload are the contents of another batch
+            following = framed(b"{}", b"", b"")
+            return [whole[: choose.randrange(max(1, len(whole) - 2 * len(following)))], b"", following]
         if kind == "prefix":
             field = choose.choice(["text", "size", "total"])
             return [framed(header, body, payloads, **{field: choose.choice([0, 1, 2**31, 2**32 - 1, len(header) + 1])})]

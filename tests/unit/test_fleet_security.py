@@ -9,6 +9,9 @@ import os
 import random
 import socket
 import struct
+import subprocess
+import sys
+import textwrap
 import threading
 
 import numpy as np
@@ -365,3 +368,26 @@ def test_strangers_do_not_stop_a_loader(actor, wanted):
         stop.set()
         for thread in threads:
             thread.join(60)
+
+
+FLOOD = """
+    import contextlib, socket, sys
+    host, port = sys.argv[1].rsplit(":", 1)
+    print("begins", flush=True)
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as sock:
+            sock.send(b"x" * 64)
+"""
+
+
+@pytest.mark.slow
+def test_a_hundred_starts_under_a_flood_from_four_processes(actor, wanted):
+    command = [sys.executable, "-c", textwrap.dedent(FLOOD), actor.address]
+    with contextlib.ExitStack() as strangers:
+        for _ in range(4):
+            process = strangers.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+            strangers.callback(process.kill)
+            assert process.stdout.readline() == b"begins\n"
+        for _ in range(100):
+            with loader(train, engines=[actor.address], token=TOKEN) as batches:
+                assert batches_of(batches.pipeline, 2) == wanted[:2]
