@@ -125,9 +125,12 @@ class DynamicReader(Restorable):
         title = type(self).__name__
         for name, value in arguments.items():
             arg = self.function.arguments.get(name)
-            if arg is None:
+            if arg is None and name not in self.schema.deprecated:
                 raise TypeError(f"{title}: {self.function.unknown(name)}")
             if value is None:
+                continue
+            if arg is None:
+                self._constants[name] = value  # the graph warns, and takes it by its new name
                 continue
             if isinstance(value, Batch):
                 raise ValueError(f"{title}: the argument {name!r} is a Batch; a reader is made with one value for all samples")
@@ -590,8 +593,8 @@ def constructor_signature(function: OperatorFunction) -> inspect.Signature:
     parameters = [kinds("max_batch_size", kinds.POSITIONAL_OR_KEYWORD, default=None)]
     parameters += [kinds("name", kinds.POSITIONAL_OR_KEYWORD, default=None), kinds("device", kinds.POSITIONAL_OR_KEYWORD, default="cpu")]
     parameters.append(kinds("num_inputs", kinds.POSITIONAL_OR_KEYWORD, default=None))
-    for name in sorted([*function.arguments, "seed"]):
-        default = None if name == "seed" else function.arguments[name].default
+    for name in sorted([*function.arguments, *function.schema.deprecated, "seed"]):
+        default = function.arguments[name].default if name in function.arguments else None
         parameters.append(kinds(name, kinds.KEYWORD_ONLY, default=kinds.empty if default is REQUIRED else default))
     parameters.append(kinds("enable_checkpointing", kinds.KEYWORD_ONLY, default=False))
     return inspect.Signature(parameters)

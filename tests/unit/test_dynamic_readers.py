@@ -5,9 +5,13 @@ import threading
 import numpy as np
 import pytest
 from helpers.containers import example, write_tfrecord
+from helpers.readers import EVERY_KIND, MATRIX
 
+import asyncdali
 import asyncdali.dynamic as ndd
 from asyncdali import fn, pipeline_def, tfrecord
+from asyncdali.imperative.states import ReaderState
+from asyncdali.operators.base import REGISTRY
 
 
 @pytest.fixture(scope="module")
@@ -361,3 +365,63 @@ def test_an_error_belongs_to_one_item(tmp_path):
     with pytest.raises(OSError, match=r"/2\b"):
         next(items)
     assert [numbers(item) for item in items] == [[4, 5]]
+
+
+# --- every storage format
+
+
+@pytest.mark.parametrize("name", [name for name in MATRIX if name != "sequence"])
+def test_every_reader_reads_what_pipelines_read(name, tmp_path):
+    kind = EVERY_KIND[name]
+    arguments = {**kind.write(tmp_path), "random_shuffle": True, "seed": 4, "initial_fill": 4}
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def define():
+        return tuple(kind.outputs(asyncdali, arguments))
+
+    pipe = define()
+    expected = [[[np.asarray(sample) for sample in output] for output in pipe.run()] for _ in range(3)]
+    made = make(kind, arguments)
+    items = made.next_epoch(batch_size=4)
+    for outputs in expected:
+        item = next(items)
+        found = list(item.values()) if isinstance(item, dict) else list(item)
+        assert len(found) == len(outputs) == made.output_count
+        for batch, samples in zip(found, outputs, strict=True):
+            assert batch.dtype.storage == samples[0].dtype
+            for one, other in zip(batch.tensors, samples, strict=True):
+                np.testing.assert_array_equal(one, other)
+    assert list(items) == []
+    state = ReaderState.parse(str(made.state_now()))
+    again = make(kind, arguments)
+    again.set_state(state)
+    for _ in range(2):
+        rest, continued = made.next_epoch(batch_size=4), again.next_epoch(batch_size=4)
+        assert list(map(content, rest)) == list(map(content, continued))
+
+
+def make(kind, arguments):
+    """The reader of a kind, in dynamic mode."""
+    readers = {operator.schema.name: operator.schema for operator in REGISTRY.values()}
+    names = [kind.name if "." in kind.name else f"readers.{kind.name}", f"experimental.readers.{kind.name}"]
+    if kind.name in ("video", "fits"):
+        names.reverse()
+    if kind.name == "tfrecord":
+        features = {
+            "image": tfrecord.FixedLenFeature((), tfrecord.string, ""), "label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
+        }  # fmt: skip
+        arguments = {"features": features, **arguments}
+    schema = next(readers[name] for name in names if name in readers)
+    home = ndd.experimental.readers if schema.module.startswith("experimental") else ndd.readers
+    return getattr(home, schema.class_name)(**arguments)
+
+
+def content(item):
+    return [np.asarray(t).tobytes() for batch in (item.values() if isinstance(item, dict) else item) for t in batch.tensors]
+
+
+def test_old_names_of_arguments_are_taken_with_a_warning(tmp_path):
+    arguments = EVERY_KIND["coco"].write(tmp_path)
+    with pytest.warns(DeprecationWarning, match="image_ids"):
+        made = ndd.readers.COCO(**arguments, save_img_ids=True)
+    assert made.output_count == ndd.readers.COCO(**arguments).output_count + 1
