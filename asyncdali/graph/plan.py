@@ -173,8 +173,12 @@ def build_plan(
     definition: Definition | None,
     seeds: Callable[[int], int],
     fuse_device: bool = False,
+    passes: bool = True,
 ) -> Plan:
-    """The plan of the pipeline that `definition` belongs to; `fuse_device` as in :func:`cut_segments`. RuntimeError on name clashes."""
+    """The plan of the pipeline that `definition` belongs to; `fuse_device` as in :func:`cut_segments`. RuntimeError on name clashes.
+
+    `passes`: run the passes that save time; they replace operators.
+    """
     builder = reachable(outputs, instances, seeds)
     check_names(builder.order, definition)
     edges: dict[tuple[int, int, str], int] = {}
@@ -209,14 +213,30 @@ def build_plan(
         for node, number in zip(instance.outputs, twin.outputs, strict=True):
             edges[(id(instance), node.index, node.device)] = number
     out = [edge(node) for node in outputs]
-    if enabled("expressions"):
+    if passes and enabled("expressions"):
         operators = fuse_expressions(operators, out)
-    if enabled("contents"):
+    if passes and enabled("contents"):
         mark_eager(operators)
-    if enabled("caches"):
+    if passes and enabled("caches"):
         mark_kept(operators, out)
     segments = cut_segments(operators, out, fuse_device)
     return Plan(operators, segments, out, next(counter))
+
+
+def names_for_dali(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], definition: Definition) -> list[str]:
+    """The names of the operators that DALI runs for this graph on a CPU: also those that an expression contains, and copies of outputs.
+
+    Equal operators are merged, as in DALI.
+    """
+    seeds = iter(range(1 << 60))
+    plan = build_plan(outputs, instances, definition, lambda k: -1 - next(seeds), passes=False)
+    homes = {}
+    for planned in plan.operators:
+        for index, edge in enumerate(planned.outputs):
+            name = planned.kind.names_for_dali(planned.spec)[-1]
+            homes[edge] = name if len(planned.outputs) == 1 else f"{name}[{index}]"
+    copies = dict.fromkeys(f"__MakeContiguous_CpuToCpu_{homes[edge]}" for edge in plan.outputs)
+    return [name for planned in plan.operators for name in planned.kind.names_for_dali(planned.spec)] + list(copies)
 
 
 def _planned(

@@ -101,9 +101,14 @@ def serialize(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance]
 
 
 def parse(data: Any) -> dict[str, Any]:
-    """The checked outer structure. TypeError unless it is bytes or text; RuntimeError if it is no pipeline."""
+    """The checked outer structure; a pipeline of DALI is converted. TypeError unless it is bytes or text; RuntimeError if it is no
+    pipeline."""
     if not isinstance(data, (bytes, bytearray, str)):
         raise TypeError(f"a serialized pipeline is bytes (what Pipeline.serialize() returned), got {type(data).__name__}")
+    from . import dali_pipelines
+
+    if not isinstance(data, str) and dali_pipelines.is_pipeline(data):
+        data = dali_pipelines.converted(bytes(data))
     try:
         document = json.loads(data if isinstance(data, str) else bytes(data).decode())
     except (ValueError, RecursionError) as error:

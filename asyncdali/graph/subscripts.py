@@ -12,6 +12,7 @@ from ..data_node import DataNode, NewAxis
 from ..errors import OperatorError, OperatorKeyError, OperatorTypeError, OperatorValueError
 from ..operators.expressions.subscript import MAX_SUBSCRIPTS, TensorSubscript
 from ..types import DALIDataType, ScalarConstant
+from . import context
 from .node import make
 
 _SCHEMA = TensorSubscript.schema
@@ -45,6 +46,9 @@ def subscript(node: DataNode, selection: object) -> DataNode:
     if node.ndim is not None and count > node.ndim:
         raise OperatorError(f"Too many indices ({count}) for a {node.ndim}-D tensor")
     result: DataNode = make(_SCHEMA, [node], {"count": count, **arguments, **_new_axes(places, axes)})
+    definition = context.definition()
+    if definition is not None and axes and (arguments or (count and places[-1] < count + len(axes) - 1)):
+        definition.next_id()  # DALI makes two operators of it, so automatic names of later operators are DALI's
     result.dtype = node.dtype
     result.ndim = None if node.ndim is None else node.ndim - (count - surviving) + len(axes)
     return result

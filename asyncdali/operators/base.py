@@ -149,6 +149,15 @@ class Operator:
         raise TypeError(f"operator {self.schema.name} does not implement placed()")
 
     @classmethod
+    def names_for_dali(cls, spec: Spec) -> list[str]:
+        """The names of the operators that DALI has for the instance `spec`, in their order. The last one has the outputs."""
+        schema = cls.schema
+        class_name = camel_case(schema.name.rpartition(".")[2])
+        number = spec.name.removeprefix(f"__{class_name}_")
+        automatic = number != spec.name and number.isdecimal()
+        return [f"__{schema.dali_class}_{number}" if automatic and schema.dali_class else spec.name]
+
+    @classmethod
     def why_whole(cls, spec: Spec) -> str:
         """Why the instance `spec` cannot make a part of an iteration without the other samples. Empty if it can."""
         return "its outputs depend on the number of samples" if cls.schema.looks_across else ""

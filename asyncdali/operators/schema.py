@@ -234,6 +234,7 @@ class Schema:
     input_names    names of the positional inputs, if they are not "input" or "input_<k>"
     graphs_only    dynamic mode has no function for it: it is deprecated, or tells what a value tells
     examples       calls for the documentation and the tests
+    dali_class     the class in DALI's automatic names of instances, if it is not that of `name`
     results        a function of (constants, outputs) that makes the result of a call, if it is neither a node nor a list of nodes
     """
 
@@ -260,6 +261,7 @@ class Schema:
     hand_written: str = ""
     output_per_optional_input: bool = False
     role: Role = Role.WORK
+    dali_class: str = ""
     looks_across: bool = False
     calls_python: bool = False
     library: str = ""

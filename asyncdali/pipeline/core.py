@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import checkpoint as checkpoints
 from ..access import EVERYTHING, Access
+from ..dali_files import checkpoints as dali_checkpoints
 from ..data_node import DataNode
 from ..errors import PipelineClosed
 from ..graph.node import Definition
@@ -215,7 +216,10 @@ class Core:
     def saved_positions(self) -> dict[str, Any]:
         """Of the checkpoint to be restored: positions by operator."""
         data = self.options.checkpoint
-        return {} if data is None else checkpoints.decode(data).get("operators", {})
+        if data is None or dali_checkpoints.is_checkpoint(data):  # DALI saves no positions of sources
+            return {}
+        positions: dict[str, Any] = checkpoints.decode(data).get("operators", {})
+        return positions
 
     def calling(self, seed: int | None) -> Calling:
         """The context in which the runtime calls user functions: the current pipeline is a stand-in with this pipeline's properties."""

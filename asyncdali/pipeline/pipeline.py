@@ -239,7 +239,8 @@ class Pipeline(Properties, Running, Reporting):
         allow_write: Iterable[str | os.PathLike[str]] | None = (),
         **overrides: Any,
     ) -> Pipeline:
-        """Make the pipeline that :meth:`serialize` stored. No file is opened, listed or written before :meth:`build` or the first use.
+        """Make the pipeline that :meth:`serialize` or DALI 2.4 stored. No file is opened, listed or written before :meth:`build` or the
+        first use.
 
         The bytes contain no code, but they name files and sizes. So the author of the bytes decides which files the pipeline reads. Give
         `allow` for bytes from other people (see SECURITY.md).
@@ -303,17 +304,24 @@ class Pipeline(Properties, Running, Reporting):
 
     # --- checkpoints
 
-    def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
+    def checkpoint(self, filename: str | os.PathLike[str] | None = None, *, format: str = "asyncdali") -> bytes:
         """The state after the last iteration returned, as bytes; also written to `filename` (atomically) if given. Builds.
 
-        Restore with ``Pipeline(..., enable_checkpointing=True, checkpoint=data)``. RuntimeError unless `enable_checkpointing`.
+        Restore with ``Pipeline(..., enable_checkpointing=True, checkpoint=data)``. Checkpoints that DALI 2.4 made are restored, too. With
+        ``format="dali"`` DALI 2.4 can restore the checkpoint; framework iterators' state is not in it.
+
+        RuntimeError unless `enable_checkpointing`; CheckpointError for a state that DALI's format cannot hold; ValueError for another
+        `format`.
         """
+        if format not in ("asyncdali", "dali"):
+            raise ValueError(f"format is {format!r}; it must be 'asyncdali' or 'dali'")
         self._core.refuse_in_callbacks("checkpoint()")
         if not self._core.options.enable_checkpointing:
             raise RuntimeError(
                 "Cannot save the checkpoint. The `enable_checkpointing` was not specified when creating the pipeline"
             )
-        data = self._core.built().checkpoint(__version__)
+        session = self._core.built()
+        data = session.checkpoint_for_dali() if format == "dali" else session.checkpoint(__version__)
         if filename is not None:
             checkpoints.write(filename, data)
         return data

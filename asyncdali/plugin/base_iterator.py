@@ -474,6 +474,9 @@ class BaseIterator(IteratorDaliNames):
 
     def _load_state(self, state: dict[str, Any]) -> None:
         """Return to the position that :meth:`_place` gave. ValueError if that is impossible."""
+        if "_counter" in state:  # an iterator of DALI
+            self._epoch, self._ended, self._used = 0, False, self._epochs.load_of_dali(state)
+            return
         self._epochs.load(state)
         self._epoch = epoch_of(state)
         self._ended, self._used = bool(state.get("ended")), bool(state.get("used"))

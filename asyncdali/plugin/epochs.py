@@ -78,6 +78,14 @@ class OpenEpochs:
     def load(self, state: dict[str, Any]) -> None:
         """Go to the position that :meth:`state` gave. ValueError if that is impossible."""
 
+    def load_of_dali(self, state: dict[str, Any]) -> bool:
+        """Go to the position in the fields of an iterator of DALI. Returns whether a batch of the epoch was taken.
+
+        ValueError if that is impossible.
+        """
+        self._counter = _integers(state, "_counter", None)[0]
+        return self._counter > 0
+
 
 class CountedEpochs(OpenEpochs):
     """Accountant for an epoch of `size` samples over all `pipelines` together.
@@ -125,6 +133,7 @@ class CountedEpochs(OpenEpochs):
 
     def load(self, state: dict[str, Any]) -> None:
         self._counter = _integers(state, "counter", None)[0]
+
 
 
 class ReaderEpochs(OpenEpochs):
@@ -239,6 +248,13 @@ class ReaderEpochs(OpenEpochs):
 
     def state(self) -> dict[str, Any]:
         return {"taken": self._taken, "turn": self._turn, "ahead": list(self.delivered)}
+
+    def load_of_dali(self, state: dict[str, Any]) -> bool:
+        counter, shards = _integers(state, "_counter", None)[0], _integers(state, "_shards_id", len(self._ids))
+        ahead = _integers(state, "_counter_per_gpu", len(self.shards))
+        taken = max(0, self._rounded(counter - min(ahead)))
+        self.load({"taken": taken, "turn": (shards[0] - self._ids[0]) % len(self.shards), "ahead": ahead})
+        return taken > 0
 
     def load(self, state: dict[str, Any]) -> None:
         taken, turn = _integers(state, "taken", None)[0], _integers(state, "turn", None)[0]

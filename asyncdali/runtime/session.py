@@ -20,11 +20,12 @@ from .. import checkpoint as checkpoints
 from .._deadlocks import PatientLock, in_main_thread
 from ..access import Access
 from ..batch import Batch
+from ..dali_files import checkpoints as dali_checkpoints
 from ..device.host import FUSES_BACKENDS
 from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread, kernels_of_threads
 from ..errors import CheckpointError, OperatorError, PipelineClosed, place
-from ..graph.plan import build_plan, cut_for_gpu
+from ..graph.plan import build_plan, cut_for_gpu, names_for_dali
 from ..operators.base import Role
 from ..sources.ports import Port
 from ..sources.snapshots import Snapshots
@@ -135,6 +136,8 @@ class Session:
         if self.gpu is not None:
             check_kernels(self.plan.operators)
             cut_for_gpu(self.plan)
+        self._names = {instance.name for instance in blueprint.definition.instances}
+        self._dali_names = names_for_dali(blueprint.outputs, blueprint.definition.instances, blueprint.definition)
         self.part: Part | None = blueprint.part
         self.whole = "" if self.part is None else why_whole(self.plan)
         """Why every iteration computes all samples although it returns a part of them. Empty: it computes only the part."""
@@ -513,8 +516,11 @@ class Session:
         return checkpoints.encode(self._graph_json, state, library)
 
     def _restore(self, data: Any) -> None:
-        body = checkpoints.decode(data)
-        found = checkpoints.differences(body.get("graph", {}), self.describe())
+        if dali_checkpoints.is_checkpoint(data):
+            body, found = self._body_of_dali(data), []
+        else:
+            body = checkpoints.decode(data)
+            found = checkpoints.differences(body.get("graph", {}), self.describe())
         if found:
             text = "\n  ".join(found)
             if self.options.strict:
@@ -528,6 +534,39 @@ class Session:
         self.producer.restore(EpochPlace(body["epoch"], body["iteration"], {}, **body.get("ahead", {})))
         self.iterator_data = body.get("iterator")
         self.restored = True
+
+    def _body_of_dali(self, data: bytes) -> dict[str, Any]:
+        """The body of a checkpoint that DALI made. CheckpointError names what cannot be restored."""
+        saved = dali_checkpoints.parse(data)
+        for name, state in saved.operators.items():
+            if state and name not in self.stateful:
+                if name in self._names:
+                    raise CheckpointError(f'the checkpoint of DALI has a state for operator "{name}", which has none in this pipeline')
+                raise CheckpointError(
+                    f'The pipeline doesn\'t recognize "{name}" as a name of an operator, and the checkpoint of DALI has a state for it. '
+                    "The checkpoint might come from another pipeline."
+                )
+        for name, item in self.stateful.items():
+            if self.options.strict and not isinstance(item, BuiltOperator):
+                raise CheckpointError(
+                    f"DALI saves no state of Python sources, so the state of {name!r} is not in its checkpoint. Pass strict=False to start "
+                    "the source from its beginning."
+                )
+        states = {name: dali_checkpoints.state_of(name, saved.operators[name]) for name in self.stateful if saved.operators.get(name)}
+        return {"operators": states, "iteration": saved.iteration, "epoch": saved.epoch, "iterator": saved.iterator}
+
+    def checkpoint_for_dali(self) -> bytes:
+        """The state after the last iteration that was returned, as DALI 2.4 saves it. CheckpointError names what its format cannot hold."""
+        positions, place = self.mark()
+        sources = [name for name, item in self.stateful.items() if not isinstance(item, BuiltOperator)]
+        if sources:
+            raise CheckpointError(f"the format of DALI's checkpoints has no state of Python sources: {', '.join(sources)}")
+        if self.gpu is not None or any(planned.backend != "cpu" for planned in self.plan.operators):
+            raise CheckpointError("only CPU pipelines can be saved for DALI, because the names of its GPU operators are not known")
+        if place.resets:
+            raise CheckpointError("reset() was called before the end of the data was met; DALI's checkpoints cannot say that")
+        states = {name: item.save(positions[name]) for name, item in self.stateful.items()}
+        return dali_checkpoints.written(states, self._dali_names, place.iteration, place.epoch)
 
     def _load_positions(self, body: dict[str, Any]) -> None:
         states = body.get("operators", {})

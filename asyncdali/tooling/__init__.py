@@ -5,6 +5,7 @@
     consumer.py      Training steps beside which a pipeline is measured: a simulated one, or a function of the user
     diff.py          ``asyncdali diff``: differences of checkpoints, stored graphs and pipelines
     engine.py        ``asyncdali engine``: makes iterations for trainers on any machine (docs/fleet.md)
+    importing.py     ``asyncdali import-checkpoint``: checkpoints of DALI
     interpreter.py   Measures how long Python's interpreter is needed
     kernels.py       ``asyncdali cache`` shows the folder of compiled kernels and its size, removes kernels, and compiles those of a
                      pipeline

@@ -342,6 +342,7 @@ def _merged_values(inputs: Sequence[Batch], filled: Sequence[Batch], places: Seq
 
 _LOGICAL = Schema(
     name="_conditional.not_",
+    dali_class="Not_",
     doc="Whether a number is zero: one per sample.",
     accepts=(ANYTHING,),
     gives=(Output(DALIDataType.BOOL, 0, ""),),

@@ -44,6 +44,7 @@ class ArithmeticGenericOp(EagerOperator):
     schema = Schema(
         name="_arithmetic_generic_op",
         doc="An arithmetic expression.",
+        dali_class="_ArithmeticGenericOp",
         accepts=(ANYTHING,),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(1, 64),

@@ -32,6 +32,7 @@ class TensorSubscript(EagerOperator):
     schema = Schema(
         name="_tensor_subscript",
         doc="Elements of each sample by index. New axes are inserted afterwards.",
+        dali_class="_TensorSubscript",
         accepts=(DATA,),
         gives=(Output(LIKE, CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
@@ -54,6 +55,18 @@ class TensorSubscript(EagerOperator):
         from ..moves import strided_kernels
 
         self._kernels = strided_kernels
+
+    @classmethod
+    def names_for_dali(cls, spec: Spec) -> list[str]:
+        """DALI has operators of their own for full slices alone, and for new axes, which has the next number."""
+        (name,) = super().names_for_dali(spec)
+        if not name.startswith("___"):
+            return [name]
+        number, count, axes = int(name.rpartition("_")[2]), spec.constant("count"), spec.constant("new_axes")
+        chosen = any(spec.given(f"{kind}_{axis}") for axis in range(count) for kind in ("at", "lo", "hi", "step"))
+        at_end = bool(axes) and axes[-1] == count + len(axes) - 1
+        first = [name] if chosen else [f"___SubscriptDimCheck_{number}"] if count and not at_end else []
+        return [*first, *([f"__ExpandDims_{number + len(first)}"] if axes else [])]
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         if self._picked or self._sliced:

@@ -15,6 +15,7 @@ class Shape(Operator):
     on_cuda = True
     schema = Schema(
         name="_shape",
+        dali_class="_Shape",
         doc="Shape of each sample: a 1-D tensor of length ndim.",
         accepts=(ANYTHING,),
         gives=(Output(argument("dtype", DALIDataType.INT64), 1, ""),),

@@ -1,0 +1,290 @@
+"""Checkpoints and serialized pipelines that DALI 2.4 has written (``dali_recorded``): the streams continue as DALI's do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asyncdali
+from asyncdali import fn, pipeline_def
+from asyncdali.__main__ import main
+from asyncdali.dali_files import checkpoints, wire
+from asyncdali.errors import CheckpointError
+from asyncdali.plugin.base_iterator import BaseIterator
+
+RECORDED = Path(__file__).parent / "dali_recorded"
+EXAMPLES = json.loads((RECORDED / "examples.json").read_text())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The files that the recorded pipelines read."""
+    for k in range(12):
+        (tmp_path / f"{k}.bin").write_bytes(bytes([k] * (k + 1)))
+        np.save(tmp_path / f"{k}.npy", np.array([k, 10 * k], np.int32))
+    return tmp_path
+
+
+def example(name, folder):
+    """The functions of a recorded program, and its data."""
+    place = folder / f"{name}.py"
+    place.write_text(EXAMPLES[name]["source"])  # conditional execution reads the source of functions
+    names = {}
+    exec(compile(EXAMPLES[name]["source"], str(place), "exec"), names)
+    return names, (RECORDED / name).read_bytes()
+
+
+def listed(tensors):
+    return [np.asarray(tensors.at(k)).tolist() for k in range(len(tensors))]
+
+
+def check_next(pipe, expected, outputs):
+    for batch in expected:
+        if batch == "/":
+            with pytest.raises(StopIteration):
+                pipe.run()
+            continue
+        for name, tensors in zip(outputs, pipe.run(), strict=True):
+            assert listed(tensors) == batch[name], name
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name.endswith(".cpt") and "iterator" not in name])
+def test_checkpoints_of_dali_continue(name, folder):
+    functions, data = example(name, folder)
+    pipe = functions["make"](asyncdali, str(folder), checkpoint=data)
+    check_next(pipe, EXAMPLES[name]["next"], EXAMPLES[name]["outputs"])
+    assert pipe.is_restored_from_checkpoint
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name.endswith(".cpt") and "iterator" not in name])
+def test_what_is_restored_is_written_again(name, folder):
+    functions, data = example(name, folder)
+    pipe = functions["make"](asyncdali, str(folder), checkpoint=data)
+    mine, theirs = checkpoints.parse(pipe.checkpoint(format="dali")), checkpoints.parse(data)
+    assert dict(mine.operators) == dict(theirs.operators)
+    assert (mine.iteration, mine.epoch) == (theirs.iteration, theirs.epoch)
+
+
+class Labels(BaseIterator):
+    def _converted(self, outputs, keep):
+        return listed(outputs[0])
+
+
+def test_an_iterators_checkpoint_continues(folder):
+    functions, data = example("4_iterator.cpt", folder)
+    pipe = functions["make"](asyncdali, str(folder), checkpoint=data)
+    iterator = Labels([pipe], ["label"], reader_name="R", auto_reset=True)
+    for batch in EXAMPLES["4_iterator.cpt"]["next"]:
+        if batch == "/":
+            with pytest.raises(StopIteration):
+                next(iterator)
+        else:
+            assert next(iterator) == [batch["label"]]
+
+
+# --- refusals
+
+
+@pipeline_def(batch_size=2, num_threads=1, seed=1, enable_checkpointing=True)
+def plain(folder):
+    label = fn.readers.file(files=[f"{folder}/{k}.bin" for k in range(5)], name="R")[1]
+    return label, fn.random.uniform(name="U"), fn.cast(label, dtype=asyncdali.types.FLOAT, name="C")
+
+
+def saved(states, place='{"iter": 3, "epoch_idx": 0}'):
+    entries = [(1, wire.encoded([(1, name.encode()), (2, state)])) for name, state in states]
+    return wire.encoded([*entries, (2, wire.encoded([(1, place.encode())]))])
+
+
+def reader(engine, age=4):
+    return wire.encoded([(1, wire.encoded([(1, engine), (3, age)]))])
+
+
+READER = reader(b"980519533")
+STREAM = b"Philox_0000000000000001_0000000000000006:0000000000000000_0"
+WRONG = {
+    "an unknown operator": ([("R", READER), ("U", STREAM), ("X", STREAM)], 'doesn\'t recognize "X"'),
+    "a state of an operator without one": ([("R", READER), ("U", STREAM), ("C", STREAM)], '"C", which has none'),
+    "a missing state": ([("R", READER), ("U", b"")], "There's no checkpoint for operator \"U\""),
+    "the other kind of state": ([("R", STREAM), ("U", STREAM)], "not the position of a reader"),
+    "the state of a reader for a stream": ([("R", READER), ("U", READER)], "not the position of a random stream"),
+    "a state of DALI 1": ([("R", READER), ("U", b"1 2 3 " * 400)], "neither that of a reader nor of a stream. States of random"),
+    "two entries of one name": ([("R", READER), ("R", READER), ("U", STREAM)], "already contains an operator with name"),
+    "an engine that is no number": ([("R", reader(b"x")), ("U", STREAM)], "neither that of a reader"),
+    "an age beyond the shard": ([("R", reader(b"1", 9)), ("U", STREAM)], "9 samples into a shard of 5"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_invalid_checkpoints_are_refused_by_name(name, folder):
+    states, text = WRONG[name]
+    with pytest.raises(CheckpointError, match=text):
+        plain(str(folder), checkpoint=saved(states)).build()
+
+
+@pytest.mark.parametrize("place", ['{"iter": -1}', '{"iter": "x"}', "[1]", "{"])
+def test_an_invalid_place_is_refused(place, folder):
+    with pytest.raises(CheckpointError, match="in the checkpoint of DALI is"):
+        plain(str(folder), checkpoint=saved([("R", READER), ("U", STREAM)], place)).build()
+
+
+def test_damaged_checkpoints_are_refused(folder):
+    data = saved([("R", READER), ("U", STREAM)])
+    plain(str(folder), checkpoint=data).build()
+    for size in range(1, len(data)):
+        with pytest.raises(CheckpointError):
+            plain(str(folder), checkpoint=data[:size]).build()
+
+
+def test_states_of_python_sources_are_refused(folder):
+    class Source:
+        def __init__(self):
+            self.count = 0
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            self.count += 1
+            return [np.float32(self.count)] * 2
+
+        def state_dict(self):
+            return {"count": self.count}
+
+        def load_state_dict(self, state):
+            self.count = state["count"]
+
+    def make(**options):
+        pipe = asyncdali.Pipeline(batch_size=2, num_threads=1, enable_checkpointing=True, **options)
+        with pipe:
+            pipe.set_outputs(fn.external_source(Source(), name="S"))
+        return pipe
+
+    with pytest.raises(CheckpointError, match="no state of Python sources, so the state of 'S'"):
+        make(checkpoint=saved([("S", b"")])).build()
+    with pytest.raises(CheckpointError, match="format of DALI's checkpoints has no state of Python sources: S"):
+        make().checkpoint(format="dali")
+
+
+def test_another_format_is_refused(folder):
+    with pytest.raises(ValueError, match="format is 'json'"):
+        plain(str(folder)).checkpoint(format="json")
+
+
+# --- the wire format
+
+
+@pytest.mark.parametrize("data", [b"\x08", b"\x0a\x05ab", b"\x00", b"\x0b", b"\x09" + b"0" * 8, b"\x08" + b"\xff" * 10, b"\x0d\x01"])
+def test_bytes_that_are_no_message(data):
+    with pytest.raises(wire.WireError):
+        wire.message(data)
+
+
+def test_messages_are_read_as_written():
+    data = wire.encoded([(1, b"text"), (2, -5), (300, 2**63 - 1), (2, 7)])
+    fields = wire.message(data)
+    assert wire.text(fields, 1) == "text" and wire.integer(fields, 300) == 2**63 - 1 and wire.integer(fields, 2) == 7
+    assert [wire.signed(value) for number, _, value in fields if number == 2] == [-5, 7]
+    with pytest.raises(wire.WireError, match="must be a byte string"):
+        wire.parts(fields, 2)
+    with pytest.raises(wire.WireError, match="must be a number"):
+        wire.integer(fields, 1)
+
+
+# --- serialized pipelines
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name.endswith(".dali")])
+def test_pipelines_of_dali_give_the_recorded_batches(name, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    recorded = EXAMPLES[name]
+    pipe = asyncdali.Pipeline.deserialize((RECORDED / name).read_bytes())
+    for step, batch in enumerate(recorded["next"]):
+        for port, fed in recorded.get("feed", {}).items():
+            pipe.feed_input(port, [np.array(sample, np.float32) for sample in fed[step]])
+        for output, tensors in zip(recorded["outputs"], pipe.run(), strict=True):
+            assert listed(tensors) == batch[output], output
+    again = asyncdali.Pipeline.deserialize(pipe.serialize())
+    assert again.serialize() == pipe.serialize()
+
+
+def argument(name, kind, *values, listed=False):
+    numbers = {"int64": 4, "string": 5, "bool": 6}
+    items = [(numbers[kind], value.encode() if isinstance(value, str) else value) for value in values]
+    if listed:
+        items = [(7, wire.encoded([(2, kind.encode()), item])) for item in items]
+    return wire.encoded([(1, name.encode()), (2, kind.encode()), *items, (8, int(listed))])
+
+
+def edge(name, device="cpu", named=""):
+    return wire.encoded([(1, name.encode()), (2, device.encode()), *([(3, 1), (4, named.encode())] if named else [])])
+
+
+def operator(kind, name, *arguments, inputs=(), outputs=1):
+    made = [name] if outputs == 1 else [f"{name}[{k}]" for k in range(outputs)]
+    fields = [(1, kind.encode()), (5, name.encode()), *((2, item) for item in inputs), *((3, edge(item)) for item in made)]
+    return wire.encoded([*fields, *((4, item) for item in arguments)])
+
+
+OPTIONS = [(10, 0), (11, 11), (12, 4), (13, 2), (14, 2), (15, 0)]
+
+
+def stored(*operators, output):
+    return wire.encoded([(1, 1), (2, 2), *((5, item) for item in operators), (7, edge(output)), (8, -99999), (9, 5), *OPTIONS])
+
+
+def arithmetic(text):
+    made = operator("_ArithmeticGenericOp", "A", argument("expression_desc", "string", text), inputs=[edge("U")])
+    return stored(UNIFORM, made, output="A")
+
+
+UNIFORM = operator("random__Uniform", "U")
+CALL = operator("PythonFunction", "P", argument("function_id", "int64", 1))
+WRONG_PIPELINES = {
+    "an unknown operator": (stored(operator("SomethingNew", "N"), output="N"), r"has the operator SomethingNew \(name 'N'\)"),
+    "a Python function": (stored(CALL, output="P"), "calls a Python function"),
+    "an unknown argument": (stored(operator("random__Uniform", "U", argument("x", "int64", 1)), output="U"), "unexpected argument 'x'"),
+    "an edge without an operator": (stored(UNIFORM, output="V"), "'V' is used before an operator makes it"),
+    "no expression": (arithmetic("a(b(c))"), "is no expression"),
+    "a constant that is missing": (arithmetic("add(&0 $3:int32)"), "cannot be made"),
+    "a device that does not exist": (
+        stored(UNIFORM, operator("Cast", "C", argument("dtype", "int64", 9), inputs=[edge("U", "tpu")]), output="C"), "on the device 'tpu'",
+    ),
+    "other numbers of outputs": (stored(operator("random__Uniform", "U", outputs=2), output="U[0]"), "has 2 outputs in DALI's pipeline"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_PIPELINES)
+def test_pipelines_that_cannot_be_carried_over_are_refused_by_name(name):
+    data, text = WRONG_PIPELINES[name]
+    with pytest.raises(RuntimeError, match=text):
+        asyncdali.Pipeline.deserialize(data)
+
+
+def test_damaged_pipelines_are_refused():
+    """A message that was cut between two fields is a message, which lacks operators or outputs."""
+    data = (RECORDED / "6_reader_graph.dali").read_bytes()
+    for size in [*range(1, len(data), 17), len(data) - 1]:
+        with pytest.raises(RuntimeError):
+            asyncdali.Pipeline.deserialize(data[:size]).build()
+
+
+def test_access_is_limited_in_pipelines_of_dali(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    pipe = asyncdali.Pipeline.deserialize((RECORDED / "6_reader_graph.dali").read_bytes(), allow=[str(folder / "elsewhere")])
+    with pytest.raises(RuntimeError, match="0.bin"):
+        pipe.build()
+
+
+def test_the_command_converts_both_ways(folder, tmp_path):
+    program = folder / "train.py"
+    program.write_text(EXAMPLES["2_shards_and_epochs.cpt"]["source"] + f"\nimport asyncdali\ndef train(**options):\n"
+                       f"    return make(asyncdali, {str(folder)!r}, **options)\n")  # fmt: skip
+    source, mine, back = RECORDED / "2_shards_and_epochs.cpt", folder / "mine", folder / "back"
+    assert main(["import-checkpoint", f"{program}:train", str(source), str(mine)]) == 0
+    assert main(["import-checkpoint", f"{program}:train", str(mine), str(back), "--to-dali"]) == 0
+    assert dict(checkpoints.parse(back.read_bytes()).operators) == dict(checkpoints.parse(source.read_bytes()).operators)
+    assert main(["import-checkpoint", f"{program}:train", str(program), str(mine)]) == 1
