@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
 from ..accepts import DATA, Output, argument
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Trait, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, Trait, register
+from ..kernel_operator import KernelOperator, Kernels, Names
+
+CAST = Table("CAST", INPUTS, OUTPUTS, Field("counts", "int64[samples]", "elements of each sample"), SAMPLES)
 
 
 def _castable(dtype: DALIDataType) -> bool:
     return dtype in STORAGE
 
 
+class Casting(KernelOperator):
+    """Base of operators that convert elements."""
+
+    kernel_module = "cast_kernels"
+
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.cast_step(inputs[0], outputs[0])] if inputs[0] != outputs[0] else []
+
+    def cast(self, source: Batch, output: Batch) -> Planned:
+        """The plan for batches of different types."""
+        types = storage_dtype(source.dtype), storage_dtype(output.dtype)
+        return Planned([output], [self.kernels.make_cast_step(source.addresses, output.addresses, source.counts(), *types)])
+
+
 @register
-class Cast(Operator):
+class Cast(Casting):
     repeatable = True
-    on_cuda = True
     traits = Trait.WIDENS
     schema = Schema(
         name="cast",
@@ -32,23 +49,9 @@ class Cast(Operator):
         self._dtype: DALIDataType = spec.constant("dtype")
         if not _castable(self._dtype):
             raise ValueError(f"`dtype` {self._dtype.name} is not supported: elements of a fixed size are needed")
-        from . import cast_kernels
-
-        self._kernels = cast_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if _castable(source) and source != self._dtype:
-            self._kernels.cast_step(storage_dtype(source).name, storage_dtype(self._dtype).name).compile()
-        return [self._dtype]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         if source.dtype == self._dtype:
             return Planned([Batch.alias(source, source.shapes, source.dtype, source.layout)])
-        output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
-        counts = source.shapes.prod(axis=1)
-        step = self._kernels.make_cast_step(
-            source.addresses, output.addresses, counts, storage_dtype(source.dtype), storage_dtype(self._dtype)
-        )
-        return Planned([output], [step])
+        return self.cast(source, self.output(source))

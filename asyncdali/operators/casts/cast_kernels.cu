@@ -1,6 +1,6 @@
 // cast: every element to another type. Macros: IN, OUT element types.
 #include "lines.cuh"
-#include "cast_tables.py"
+#include "cast.py"
 
 KERNEL cast(const int64 *context) {
     FOR_SAMPLES(sample, context[CAST_SAMPLES]) {

@@ -13,7 +13,7 @@ from ...compiled.step import Compiled, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import PACK, Kernel, Launch, element_type, grid_of
 from ..base import Step, no_explanation
-from .cast_tables import CAST
+from .cast import CAST
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 at = CAST.at

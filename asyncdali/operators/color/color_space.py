@@ -5,18 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
+from ...device.launch import LINE
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, Output, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names
+from .color_tables import CONVERSION
 
 _LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
 _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, DALIImageType.YCbCr: 3}
 
 
 @register
-class ColorSpaceConversion(Operator):
+class ColorSpaceConversion(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "color_space_kernels"
     schema = Schema(
         name="color_space_conversion",
         doc="""Converts images between RGB, BGR, GRAY and YCbCr.
@@ -38,22 +41,22 @@ class ColorSpaceConversion(Operator):
         for name, kind in (("image_type", self._from), ("output_type", self._to)):
             if kind not in _CHANNELS:
                 raise ValueError(f"`{name}` is {kind.name}; supported are {', '.join(known.name for known in _CHANNELS)}")
-        from . import color_space_kernels
 
-        self._kernels = color_space_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.step_for(self._from, self._to).compile()
-        return [DALIDataType.UINT8]
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.step_for(self._from, self._to)]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = self.layout_of(source)
         wrong = source.shapes[:, -1] != _CHANNELS[self._from]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise SampleError(i, f"{self._from.name} images have {_CHANNELS[self._from]} channels, got {int(source.shapes[i, -1])}")
         shapes = source.shapes.copy()
         shapes[:, -1] = _CHANNELS[self._to]
-        output = Batch(shapes, DALIDataType.UINT8, layout, device=source.device, source_info=source.source_info)
-        return Planned([output], [self._kernels.make_conversion_step(source, output, self._from, self._to)])
+        output, pixels = self.output(source, shapes), np.ascontiguousarray(shapes[:, :-1].prod(axis=1))
+        entries = CONVERSION.entries(
+            inputs=source.addresses, outputs=output.addresses, pixels=pixels, factors=self.kernels.coefficients(self._from, self._to),
+            first=2 if self._from == DALIImageType.BGR else 0, pixel_bytes=_CHANNELS[self._from], samples=len(source),
+        )  # fmt: skip
+        channels = ("FROM", _CHANNELS[self._from]), ("TO", _CHANNELS[self._to])
+        return self.made(source, output, entries, lambda: Cuda("conversion", pixels, LINE, channels))

@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ...batch import Batch
 from ...codecs.image_formats import TO_YCBCR
 from ...compiled import kinds
 from ...compiled.byte_vectors import block_bytes, shuffled_ir, shuffler
 from ...compiled.convert_kernels import converter
 from ...compiled.intrinsics import copy_bytes, load_i64, view_f32, view_u8
 from ...compiled.step import Compiled, step, step_variant
-from ...compiled.tables import laid_out
 from ...compiled.vectors import I8, I16, I32, IntegerVectors, function_of, load_ir, store_ir
-from ...device.launch import LINE, Kernel, Launch, grid_of
 from ...types import DALIImageType
-from ..base import Step, no_explanation
 from .color_tables import CONVERSION, CONVERSION_RECORD
 
 at, factor = CONVERSION.at, CONVERSION_RECORD.word  # a record of float32
@@ -37,7 +33,7 @@ _NOTHING = (0, 0, 0)
 _SWAPPED = [2, 1, 0]
 
 
-def _coefficients(source: DALIImageType, target: DALIImageType) -> np.ndarray:
+def coefficients(source: DALIImageType, target: DALIImageType) -> np.ndarray:
     """A CONVERSION_RECORD. Source colours are in RGB order."""
     bgr, grey, ycbcr = DALIImageType.BGR, DALIImageType.GRAY, DALIImageType.YCbCr
     matrix, before, after = np.eye(3), _NOTHING, _NOTHING
@@ -204,19 +200,3 @@ def step_for(from_type: DALIImageType, to_type: DALIImageType) -> Compiled:
     return conversion_step(3 if from_type != DALIImageType.GRAY else 1, 3 if to_type != DALIImageType.GRAY else 1)
 
 
-def make_conversion_step(source: Batch, output: Batch, from_type: DALIImageType, to_type: DALIImageType) -> Step:
-    """The step for a batch of uint8 images of `from_type`."""
-    counts = np.ascontiguousarray(source.shapes[:, :-1].prod(axis=1), np.int64)
-    first = 2 if from_type == DALIImageType.BGR else 0
-    entries = CONVERSION.entries(
-        inputs=source.addresses, outputs=output.addresses, pixels=counts, factors=_coefficients(from_type, to_type), first=first,
-        pixel_bytes=int(source.shapes[0, -1]) if len(source) else 1, samples=len(counts),
-    )  # fmt: skip
-    table, keep = laid_out(entries)
-    channels = ("FROM", 3 if from_type != DALIImageType.GRAY else 1), ("TO", 3 if to_type != DALIImageType.GRAY else 1)
-
-    def launches() -> list[Launch]:
-        grid = grid_of(-(-int(counts.max(initial=0)) // LINE), len(counts))
-        return [Launch(Kernel(_SOURCE, "conversion", channels), entries, grid)]
-
-    return Step(step_for(from_type, to_type).address, table, no_explanation, keep=keep, launches=launches)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..moves.strided import like
+from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..kernel_operator import KernelOperator, Kernels, Names, ThreadScratch
 from .jpeg_distortion_launches import distortion_launches, distortion_records, divisors_of
+from .jpeg_distortion_tables import DISTORTION, DISTORTION_RECORD
 
 _CHANNELS = 3
 _LARGEST = 65500
@@ -19,9 +18,9 @@ _LARGEST = 65500
 
 
 @register
-class JpegCompressionDistortion(Operator):
+class JpegCompressionDistortion(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "jpeg_distortion_kernels"
     schema = Schema(
         name="jpeg_compression_distortion",
         doc="""Adds the artefacts of JPEG: images are encoded (4:2:0) and decoded.
@@ -33,23 +32,23 @@ class JpegCompressionDistortion(Operator):
         args=(Arg("quality", "int", 50, "Quality from 1 (worst) to 100; other values are clamped.", tensor=True),),
     )
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from . import jpeg_distortion_kernels
-
-        self._kernels: Any = jpeg_distortion_kernels
-        jpeg_distortion_kernels.distortion_step.compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.distortion_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = self.layout_of(source)
         wrong = source.shapes[:, -1] != _CHANNELS
         if wrong.any():
             i = int(np.argmax(wrong))
             raise SampleError(i, f"the image must have {_CHANNELS} channels, got shape {tuple(source.shapes[i].tolist())}")
         divisors = divisors_of(self._qualities(source, arguments))
-        output, records = like(source, layout=layout), distortion_records(source)
-        step = self._kernels.make_distortion_step(source.addresses, output.addresses, records, divisors)
+        output, records = self.output(source), distortion_records(source)
+        entries = DISTORTION.entries(
+            inputs=source.addresses, outputs=output.addresses, records=records, tables=self.kernels.quantisation(divisors), scratch=0,
+            samples=len(records),
+        )  # fmt: skip
+        size = self.kernels.scratch_bytes(int(records[:, DISTORTION_RECORD.word.width].max(initial=0)))
+        step = self.step(self.kernels.distortion_step, entries, scratch=ThreadScratch(size, DISTORTION.word.scratch))
         step.launches = lambda: distortion_launches(source, output, records, divisors)
         return Planned([output], [step])
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from ...codecs.jpeg.colour import PIXELS, convert_420
 from ...codecs.jpeg.entropy import GROUP_BYTES
-from ...codecs.jpeg.forward import encode_colors, quantisation, transform_forward
+from ...codecs.jpeg.forward import encode_colors, transform_forward
+from ...codecs.jpeg.forward import quantisation as quantisation  # the operator plans with it
 from ...codecs.jpeg.transform import transform_whole
 from ...compiled.intrinsics import copy_bytes, load_i64, load_u8, smaller, store_u8, view_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
-from ...compiled.tables import laid_out
-from ..base import Step, no_explanation
 from .jpeg_distortion_tables import DISTORTION, DISTORTION_RECORD
 
 at, word = DISTORTION.at, DISTORTION_RECORD.word
@@ -175,11 +174,3 @@ def distortion_step(context, sample, thread):
     return 0
 
 
-def make_distortion_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray, divisors: np.ndarray) -> Step:
-    """The step for a batch of DISTORTION_RECORDs; `divisors` as in ``divisors_of``."""
-    entries = DISTORTION.entries(
-        inputs=in_addresses, outputs=out_addresses, records=records, tables=quantisation(divisors), scratch=0, samples=len(records),
-    )  # fmt: skip
-    table, keep = laid_out(entries)
-    scratch = scratch_bytes(int(records[:, word.width].max(initial=0)))
-    return Step(distortion_step.address, table, no_explanation, scratch, DISTORTION.word.scratch, keep)

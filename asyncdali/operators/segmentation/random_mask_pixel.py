@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, dense_shapes, storage_dtype
-from ...sampling.stream_tables import position_words
+from ...batch import Batch, dense_shapes
+from ...compiled.tables import INPUTS, OUTPUTS, Field, Table
+from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, no_explanation, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from ..random.random import StreamOperator
-from .mask_pixel_tables import MASK_PIXEL
+
+MASK_PIXEL = Table(
+    "MASK_PIXEL",
+    INPUTS,
+    Field("shapes", "int64[samples, axes]", "extents of each mask"),
+    Field("axes", "int64", "dimensions of the masks"),
+    OUTPUTS,
+    Field("foreground", "int64[samples]", "1: a pixel of the foreground is picked; 0: any pixel"),
+    Field("bounds", "float32[samples]", "the foreground is equal to this number, or above it"),
+    Field("by_value", "int64", "1: the foreground is equal to its bound; 0: it is above"),
+    POSITION,
+)
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
@@ -19,9 +32,10 @@ _TYPES = (
 
 
 @register
-class RandomMaskPixel(StreamOperator):
+class RandomMaskPixel(StreamOperator, KernelOperator):
     repeatable = True
     places_position = True
+    kernel_module = "random_mask_pixel_kernels"
     schema = Schema(
         name="segmentation.random_mask_pixel",
         doc="""The coordinates of a random pixel, INT64, one number per axis.
@@ -42,15 +56,9 @@ class RandomMaskPixel(StreamOperator):
         super().__init__(spec, environment)
         if spec.given("value") and spec.given("threshold"):
             raise ValueError("`value` and `threshold` exclude each other; give one of them")
-        from . import mask_pixel_kernels
 
-        self._kernels = mask_pixel_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _TYPES:
-            self._kernels.mask_pixel_step(storage_dtype(source).name).compile()
-        return [DALIDataType.INT64]
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.mask_pixel_step(inputs[0])]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, position = inputs[0], iteration.position
@@ -60,9 +68,8 @@ class RandomMaskPixel(StreamOperator):
         output = Batch(dense_shapes(len(source), (source.ndim,)), DALIDataType.INT64)
         shapes, foreground = np.ascontiguousarray(source.shapes), arguments.scalars("foreground", np.int64)
         bounds = np.ascontiguousarray(arguments.scalars("value" if by_value else "threshold"))
-        context, keep = MASK_PIXEL.make(
+        entries = MASK_PIXEL.entries(
             inputs=source.addresses, shapes=shapes, axes=source.ndim, outputs=output.addresses, foreground=foreground, bounds=bounds,
             by_value=by_value, **position_words(position),
         )  # fmt: skip
-        kernel = self._kernels.mask_pixel_step(storage_dtype(source.dtype).name)
-        return Planned([output], [Step(kernel.address, context, no_explanation, keep=keep)])
+        return self.made(source, output, entries)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, storage_name
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import CHOSEN, NUMBERS_AND_BOOL, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..sequences.per_frame_arguments import Frames, PerFrameArguments
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
+from ..sequences.per_frame_arguments import Frames
+
+COORD_TRANSFORM = Table(
+    "COORD_TRANSFORM",
+    INPUTS,
+    OUTPUTS,
+    Field("points", "int64[samples]", "points of each sample"),
+    Field("rows", "int64", "coordinates of an output point"),
+    Field("columns", "int64", "coordinates of an input point"),
+    Field("matrices", "float32[samples, rows, columns + 1]", "the offset is the last column"),
+    SAMPLES,
+)
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 """Types of points. Batches without points may have any type of numbers."""
 
 
 @register
-class CoordTransform(PerFrameArguments):
-    on_cuda = True
+class CoordTransform(KernelOperator):
+    kernel_module = "coord_transform_kernels"
     schema = Schema(
         name="coord_transform",
         doc="""Transforms points: ``M @ point + T`` for all vectors along the last dimension.
@@ -26,7 +37,7 @@ class CoordTransform(PerFrameArguments):
         The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
         has as many coordinates as the matrix has rows. Samples without points may have any number of coordinates, and batches without
         points any type of numbers.""",
-        accepts=(Input(NUMBERS_AND_BOOL, name="points", ranks=at_least(2)),),
+        accepts=(Input(NUMBERS_AND_BOOL, name="points", ranks=at_least(2), likely=DALIDataType.FLOAT),),
         per_frame=("M", "MT", "T"),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
@@ -43,18 +54,10 @@ class CoordTransform(PerFrameArguments):
         super().__init__(spec, environment)
         if spec.given("MT") and (spec.given("M") or spec.given("T")):
             raise ValueError("`MT` contains both the matrix and the offset; give either `MT`, or `M` and `T`")
-        from . import coord_transform_kernels
 
-        self._kernels: Any = coord_transform_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source, wanted = dtypes[0] or DALIDataType.FLOAT, self.spec.constant("dtype")
-        if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
-            self._kernels.points_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
-        return [wanted]
-
-    def data_layout(self, source: Batch) -> str:
-        return source.layout
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        known = inputs[0] in map(storage_name, _TYPES) and outputs[0] in (inputs[0], "float32")
+        return [self.kernels.points_step(inputs[0], outputs[0])] if known else []
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source, dtype = inputs[0], arguments.constant("dtype")
@@ -74,9 +77,13 @@ class CoordTransform(PerFrameArguments):
         matrices = np.ascontiguousarray(self._matrices(arguments, columns), np.float32)
         shapes = source.shapes.copy()
         shapes[:, -1] = matrices.shape[1]
-        output = Batch(shapes, dtype, source.layout, device=source.device, source_info=source.source_info)
+        output = self.output(source, shapes)
         counts = np.ascontiguousarray(shapes[:, :-1].prod(axis=1, dtype=np.int64))
-        return Planned([output], [self._kernels.make_points_step(source, output, counts, matrices)])
+        entries = COORD_TRANSFORM.entries(
+            inputs=source.addresses, outputs=output.addresses, points=counts, rows=matrices.shape[1], columns=columns, matrices=matrices,
+            samples=len(counts),
+        )  # fmt: skip
+        return self.made(source, output, entries, lambda: Cuda("points", counts, types=types_of(source, output)))
 
     @staticmethod
     def _rows_without_points(arguments: Arguments, columns: int) -> int:

@@ -1,7 +1,7 @@
 // coord_transform: a matrix and an offset for points. See coord_transform_tables.py.
 // Macros: IN, OUT element types.
 #include "kernel.cuh"
-#include "coord_transform_tables.py"
+#include "coord_transform.py"
 
 KERNEL points(const int64 *context) {
     const int64 rows = context[COORD_TRANSFORM_ROWS], columns = context[COORD_TRANSFORM_COLUMNS];

@@ -7,14 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
 from ...compiled.convert_kernels import converter, load_value, view
 from ...compiled.intrinsics import load_f32, load_i64
 from ...compiled.step import Compiled, inlined, step_variant
-from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, element_type, grid_of
-from ..base import Step, no_explanation
-from .coord_transform_tables import COORD_TRANSFORM
+from .coord_transform import COORD_TRANSFORM
 
 at = COORD_TRANSFORM.at
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -60,18 +56,3 @@ def points_step(in_dtype: str, out_dtype: str) -> Compiled:
     return points
 
 
-def make_points_step(source: Batch, output: Batch, counts: np.ndarray, matrices: np.ndarray) -> Step:
-    """The step for a batch; matrices float32[samples, rows, columns + 1]."""
-    in_type, out_type = storage_dtype(source.dtype), storage_dtype(output.dtype)
-    rows, columns = matrices.shape[1], matrices.shape[2] - 1
-    entries = COORD_TRANSFORM.entries(
-        inputs=source.addresses, outputs=output.addresses, points=counts, rows=rows, columns=columns, matrices=matrices, samples=len(counts)
-    )
-    table, keep = laid_out(entries)
-    types = ("IN", element_type(in_type)), ("OUT", element_type(out_type))
-
-    def launches() -> list[Launch]:
-        return [Launch(Kernel(_SOURCE, "points", types), entries, grid_of(int(counts.max(initial=0)), len(counts)))]
-
-    step = points_step(in_type.name, out_type.name)
-    return Step(step.address, table, no_explanation, keep=keep, launches=launches)

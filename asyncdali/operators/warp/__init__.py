@@ -1,6 +1,6 @@
 """Geometric warps: rotations, affine and perspective transforms, maps, displacements.
 
-    displacement.py, displacement_kernels.py, displacement_tables.py
+    displacement.py, displacement_kernels.py
                                         The shared part of sphere and water: every pixel is copied from a displaced position
     remap.py                            experimental.remap: two maps give the source position of every pixel
     rotate.py, rotate_kernels.py, rotate_rules.py, rotate_tables.py

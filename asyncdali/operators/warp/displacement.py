@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
-from ...compiled.tables import laid_out
+from ...batch import Batch
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType, DALIInterpType
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Spec, Step, no_explanation
-from ..moves.strided import fill_values, like
-from .displacement_tables import DISPLACEMENT
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Spec
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
+from ..moves.strided import fill_values
+
+IMAGE = Table(
+    "IMAGE",
+    Field("height", "int64", "rows"),
+    Field("width", "int64", "pixels of a row"),
+    Field("channels", "int64", "elements of a pixel"),
+)
+"""Record of a sample: its shape."""
+
+DISPLACEMENT = Table(
+    "DISPLACEMENT",
+    INPUTS,
+    OUTPUTS,
+    Field("shapes", "IMAGE[samples]", "of the images"),
+    Field("masks", "int64[samples]", "0: the image stays as it is"),
+    Field("fill", "float32[1]", "value outside the image"),
+    Field("linear", "int64", "1: linear interpolation; 0: nearest"),
+    Field("scratch", "int64", "offset of the step's scratch in the thread's"),
+    Field("parameters", "float32[6]", "of water: amplitude, frequency and phase, each along x and y"),
+    SAMPLES,
+)
 
 TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
 DISPLACEMENT_ARGS = (
@@ -21,11 +42,11 @@ DISPLACEMENT_ARGS = (
 )
 
 
-class Displacement(Operator):
+class Displacement(KernelOperator):
     """Common base. The operators differ in their parameters, and in the warp that the kernels compute."""
 
     repeatable = True
-    on_cuda = True
+    kernel_module = "displacement_kernels"
     warp: ClassVar[str]
     """A key of ``displacement_kernels._WARPS``."""
     parameters: ClassVar[tuple[str, ...]] = ()
@@ -36,23 +57,13 @@ class Displacement(Operator):
         if interpolation not in (DALIInterpType.INTERP_NN, DALIInterpType.INTERP_LINEAR):
             raise ValueError(f"Only nearest and linear interpolation is supported, got {interpolation.name}")
         self._linear = interpolation == DALIInterpType.INTERP_LINEAR
-        from . import displacement_kernels
 
-        self._kernels: Any = displacement_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in TYPES:
-            self._kernel(source).compile()
-        return dtypes
-
-    def _kernel(self, dtype: DALIDataType) -> Any:
-        return self._kernels.displacement_step(self.warp, storage_dtype(dtype).name)
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.displacement_step(self.warp, inputs[0])]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = self.layout_of(source)
-        output = like(source, layout=layout)
+        output = self.output(source)
         numbers = np.zeros(6, np.float32)
         numbers[: len(self.parameters)] = [self.spec.constant(name) for name in self.parameters]
         fill = fill_values([self.spec.constant("fill_value")], source.dtype).astype(np.float32)
@@ -61,8 +72,10 @@ class Displacement(Operator):
             inputs=source.addresses, outputs=output.addresses, shapes=shapes, masks=masks, fill=fill, linear=self._linear, scratch=0,
             parameters=numbers, samples=len(source),
         )  # fmt: skip
-        table, keep = laid_out(entries)
-        scratch = 4 * self._kernels.ROWS_OF_SCRATCH * int(source.shapes[:, 1].max(initial=0))
-        launches = self._kernels.launches_of(self.warp, source, entries)
-        step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, DISPLACEMENT.word.scratch, keep, launches=launches)
-        return Planned([output], [step])
+        scratch = ThreadScratch(4 * self.kernels.ROWS_OF_SCRATCH * int(source.shapes[:, 1].max(initial=0)), DISPLACEMENT.word.scratch)
+
+        def cuda() -> Cuda:
+            types = (*types_of(source, output), ("WATER", int(self.warp == "water")))
+            return Cuda("displace", source.shapes[:, 0] * source.shapes[:, 1], types=types)
+
+        return self.made(source, output, entries, cuda, scratch)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
 from ...compiled import kinds
 from ...compiled.convert_kernels import view
 from ...compiled.intrinsics import (
@@ -28,8 +25,7 @@ from ...compiled.intrinsics import (
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import prefetch
-from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
-from .displacement_tables import DISPLACEMENT, IMAGE
+from .displacement import DISPLACEMENT, IMAGE
 from .rotate_kernels import make_edge
 
 _F = np.float32
@@ -157,12 +153,3 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
     return displace
 
 
-def launches_of(warp: str, source: Batch, entries: Sequence[Entry]) -> Callable[[], list[Launch]]:
-    """The launch for a batch with these entries of a DISPLACEMENT table."""
-
-    def launches() -> list[Launch]:
-        defines = (("IN", element_type(storage_dtype(source.dtype))), ("WATER", int(warp == "water")))
-        pixels = int((source.shapes[:, 0] * source.shapes[:, 1]).max(initial=1))
-        return [Launch(Kernel(Path(__file__).with_suffix(".cu"), "displace", defines), entries, grid_of(pixels, len(source)))]
-
-    return launches

@@ -11,7 +11,7 @@ from ...compiled.intrinsics import address, larger, load_f32, load_i64, store_i6
 from ...compiled.step import Compiled, inlined, step_variant
 from ...sampling.random_distributions_kernels import new_stream, up_to
 from ...sampling.stream_kernels import open_sample
-from .mask_pixel_tables import MASK_PIXEL
+from .random_mask_pixel import MASK_PIXEL
 
 _U = np.uint64
 _BLOCK = 256
