@@ -71,7 +71,7 @@ class KernelOperator(PerFrameArguments):
     kernel_module  name of the module with its compiled functions, in the folder of the class that declares it. ``build()`` imports it as
                    ``self.kernels``
     cuda_source    the CUDA source: has the name of this module, or of the operator's module if there is none. If the file exists, the
-                   operator runs on GPUs
+                   operator runs on GPUs. A class whose launches use other sources sets `on_cuda`
     """
 
     kernel_module: ClassVar[str] = ""
@@ -82,7 +82,8 @@ class KernelOperator(PerFrameArguments):
         owner = next((base for base in cls.__mro__ if "kernel_module" in vars(base) and base is not KernelOperator), cls)
         path = Path(str(sys.modules[owner.__module__].__file__))
         cls.cuda_source = path.with_name(f"{cls.kernel_module or path.stem}.cu")
-        cls.on_cuda = cls.cuda_source.exists()
+        if "on_cuda" not in vars(cls):
+            cls.on_cuda = cls.cuda_source.exists()
         cls._package = owner.__module__.rpartition(".")[0]
 
     _package: ClassVar[str]

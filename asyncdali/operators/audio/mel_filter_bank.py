@@ -10,7 +10,8 @@ from asyncdali_workers import limits
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, at_least, matching
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 
 _BREAK, _PER_MEL, _LOG_STEP = 1000.0, 200.0 / 3, float(np.log(6.4)) / 27
 
@@ -45,17 +46,14 @@ def mel_matrix(bins: int, filters: int, sample_rate: float, low: float, high: fl
     return matrix
 
 
-class _AxisMatrix(Operator):
+class _AxisMatrix(KernelOperator):
     """Base: a matrix along one axis, FLOAT in and out."""
 
     repeatable = True
+    kernel_module = "axis_matrix_kernels"
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from . import axis_matrix_kernels
-
-        self._kernels = axis_matrix_kernels
-        self._kernels.axis_matrix_step.compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.axis_matrix_step]
 
     def axis(self, source: Batch) -> int:
         """The axis along which the matrix is applied."""
@@ -77,13 +75,12 @@ class _AxisMatrix(Operator):
             length: self.matrix(length) if length else np.zeros((self.rows_of_nothing(), 0)) for length in sorted(set(lengths.tolist()))
         }
         shapes[:, axis] = [len(matrices[length]) for length in lengths.tolist()]
-        output = Batch(shapes, DALIDataType.FLOAT, source.layout, device=source.device, source_info=source.source_info)
-        return Planned([output], [self._kernels.make_axis_matrix_step(source, output, axis, matrix) for matrix in matrices.values()])
+        output = self.output(source, shapes)
+        return Planned([output], [self.kernels.make_axis_matrix_step(source, output, axis, matrix) for matrix in matrices.values()])
 
 
 @register
 class MelFilterBank(_AxisMatrix):
-    on_cuda = True
     schema = Schema(
         name="mel_filter_bank",
         doc="""Mel spectrogram: triangular filters, evenly spaced on the mel scale, over the frequencies of a spectrogram.

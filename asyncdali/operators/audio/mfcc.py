@@ -45,7 +45,6 @@ def cosine_matrix(kind: int, count: int, length: int, normalize: bool, lifter: f
 
 @register
 class Mfcc(_AxisMatrix):
-    on_cuda = True
     schema = Schema(
         name="mfcc",
         doc="""Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from .signal_types import SIGNAL_TYPES
 
 
 @register
-class NonsilentRegion(Operator):
+class NonsilentRegion(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "signal_kernels"
     schema = Schema(
         name="nonsilent_region",
         doc="""The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
         The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.""",
-        accepts=(Input(SIGNAL_TYPES, name="sound", ranks=(1,)),),
+        accepts=(Input(SIGNAL_TYPES, name="sound", ranks=(1,), likely=DALIDataType.FLOAT),),
         gives=(Output(DALIDataType.INT32, 0, ""),),
         devices=("cpu", "gpu"),
         outputs=2,
@@ -49,15 +50,9 @@ class NonsilentRegion(Operator):
         if spec.given("reference_power") and spec.constant("reference_power") <= 0:
             raise ValueError(f"`reference_power` must be positive, got {spec.constant('reference_power')}")
         self._exact: bool = spec.constant("exact")
-        from . import signal_kernels
 
-        self._kernels = signal_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.FLOAT if dtypes[0] is None else dtypes[0]
-        if source in SIGNAL_TYPES:
-            self._kernels.nonsilent_step(storage_dtype(source).name, self._exact or source == DALIDataType.FLOAT64).compile()
-        return [DALIDataType.INT32, DALIDataType.INT32]
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.nonsilent_step(inputs[0], self._exact or inputs[0] == "float64")]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -74,7 +69,7 @@ class NonsilentRegion(Operator):
         exponent = np.float64(decibels / 10.0) if self._exact else np.float64(np.float32(decibels) * np.float32(0.1))
         with np.errstate(over="ignore"):  # A cut-off of 400 dB and more is infinite.
             factor = float(10.0**exponent if self._exact else np.float32(10.0**exponent))
-        step = self._kernels.make_nonsilent_step(
+        step = self.kernels.make_nonsilent_step(
             source, outputs, window, interval, spec.constant("reference_power"), factor, self._exact
         )
         return Planned(outputs, [step])

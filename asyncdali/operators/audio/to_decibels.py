@@ -5,13 +5,14 @@ from __future__ import annotations
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 
 
 @register
-class ToDecibels(Operator):
+class ToDecibels(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "signal_kernels"
     schema = Schema(
         name="to_decibels",
         doc="""Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out.""",
@@ -31,14 +32,13 @@ class ToDecibels(Operator):
             raise ValueError("`multiplier` must not be 0")
         if spec.given("reference") and spec.constant("reference") == 0:
             raise ValueError("`reference` must not be 0")
-        from . import signal_kernels
 
-        self._kernels = signal_kernels
-        self._kernels.decibels_step.compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.decibels_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         multiplier = self.spec.constant("multiplier")
         least = 10.0 ** (self.spec.constant("cutoff_db") / multiplier)
-        output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
-        return Planned([output], [self._kernels.make_decibels_step(source, output, multiplier, self.spec.constant("reference"), least)])
+        output = self.output(source)
+        return Planned([output], [self.kernels.make_decibels_step(source, output, multiplier, self.spec.constant("reference"), least)])

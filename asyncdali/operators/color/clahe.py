@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..moves.strided import like
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from .clahe_launches import clahe_launches, clahe_records
 
 _BINS = 256
@@ -18,9 +16,10 @@ _CHANNELS = (1, 3)
 
 
 @register
-class Clahe(Operator):
+class Clahe(KernelOperator):
     repeatable = True
     on_cuda = True
+    kernel_module = "clahe_kernels"
     schema = Schema(
         name="clahe",
         doc="""Contrast limited adaptive histogram equalization.
@@ -47,22 +46,19 @@ class Clahe(Operator):
         if spec.constant("bins") != _BINS:
             raise ValueError(f"`bins` is {spec.constant('bins')}; only {_BINS} is supported, one for each value")
 
-        from . import clahe_kernels
-
-        self._kernels: Any = clahe_kernels
-        clahe_kernels.clahe_step.compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.clahe_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = self.layout_of(source)
         wrong = ~np.isin(source.shapes[:, -1], _CHANNELS)
         if wrong.any():
             i = int(np.argmax(wrong))
             allowed, given = " or ".join(map(str, _CHANNELS)), tuple(source.shapes[i].tolist())
             raise SampleError(i, f"the image must have {allowed} channels, got shape {given}")
         limit, tiles, lightness = self._settings()
-        output, records = like(source, layout=layout), clahe_records(source.shapes, limit, tiles, lightness)
-        step = self._kernels.make_clahe_step(source.addresses, output.addresses, records, tiles, lightness)
+        output, records = self.output(source), clahe_records(source.shapes, limit, tiles, lightness)
+        step = self.kernels.make_clahe_step(source.addresses, output.addresses, records, tiles, lightness)
         step.launches = lambda: clahe_launches(source, output, records, tiles, lightness)
         return Planned([output], [step])
 

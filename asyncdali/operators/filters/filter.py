@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, storage_name
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..sequences.per_frame_arguments import Frames, PerFrameArguments
-from .filter_tables import CORRELATE_RECORD
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
+from ..sequences.per_frame_arguments import Frames
+from .filter_tables import CORRELATE, CORRELATE_RECORD
 from .plane_tables import PLANES
-from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
+from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_kernel, plane_records
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT16, DALIDataType.FLOAT,
@@ -23,8 +24,8 @@ _OTHER_NAMES = {
 
 
 @register
-class Filter(PerFrameArguments):
-    on_cuda = True
+class Filter(KernelOperator):
+    kernel_module = "filter_kernels"
     late_inputs = True
     schema = Schema(
         name="filter",
@@ -67,20 +68,9 @@ class Filter(PerFrameArguments):
             raise ValueError(f'Unknown `mode` {spec.constant("mode")!r}; supported are "same" and "valid"')
         if spec.input_count == 3 and self._border != "constant":
             raise ValueError('a third input, the fill value, needs border="constant"')
-        from . import filter_kernels, plane_kernels
 
-        self._kernels = filter_kernels
-        plane_kernels.fill_planes.compile()
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        wanted = self.spec.constant("dtype") if self.spec.given("dtype") else source
-        if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
-            self._kernels.filter_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
-        return [self.spec.constant("dtype") if self.spec.given("dtype") else dtypes[0]]
-
-    def data_layout(self, source: Batch) -> str:
-        return source.layout
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [plane_kernel(), *([self.kernels.filter_step(inputs[0], outputs[0])] if outputs[0] in (inputs[0], "float32") else [])]
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source, filters = inputs[:2]
@@ -111,7 +101,14 @@ class Filter(PerFrameArguments):
         records[:, CORRELATE_RECORD.columns("out")] = plane_records(shapes, axes)[:, PLANES.columns("in")]
         records[:, CORRELATE_RECORD.columns("filter")] = _three(filters.shapes, 1)
         records[:, CORRELATE_RECORD.columns("anchor")] = _three(anchors, 0)
-        return Planned([output], [self._kernels.make_filter_step(inputs, output, records, border)])
+        entries = CORRELATE.entries(
+            inputs=source.addresses, filters=filters.addresses, fills=inputs[2].addresses if len(inputs) == 3 else 0,
+            outputs=output.addresses, records=records, border=border, scratch=0, samples=len(records),
+        )  # fmt: skip
+        elements = records[:, PLANES.word.planes] * records[:, PLANES.word.channels] * plane_records(shapes, axes)[:, 1:4].prod(axis=1)
+        function = self.kernels.filter_step(storage_name(source.dtype), storage_name(dtype))
+        cuda, scratch = Cuda("correlate", elements, types=types_of(source, output)), self.kernels.scratch_of(records)
+        return Planned([output], [self.step(function, entries, lambda: cuda, ThreadScratch(scratch, CORRELATE.word.scratch))])
 
     @staticmethod
     def _check(source: Batch, filters: Batch, axes: DataAxes, inputs: list[Batch]) -> None:

@@ -11,15 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
 from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import larger, load_f32, load_i64, smaller, store_i64, view_f32, view_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
-from ...compiled.tables import laid_out
 from ...compiled.vectors import lanes, widest
-from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
-from ..base import Step, no_explanation
 from .filter_tables import CORRELATE, CORRELATE_RECORD
 from .separable_kernels import reflected, weighted_sum
 
@@ -207,34 +203,12 @@ def filter_step(in_dtype: str, out_dtype: str) -> Compiled:
     return correlate
 
 
-def make_filter_step(inputs: list[Batch], output: Batch, records: np.ndarray, border: int) -> Step:
-    """The step for a batch of samples, filters and optional fill values; `records` are CORRELATE_RECORDs."""
-    source = inputs[0]
-    fills: Entry = inputs[2].addresses if len(inputs) == 3 else 0
-    entries = CORRELATE.entries(
-        inputs=source.addresses, filters=inputs[1].addresses, fills=fills, outputs=output.addresses, records=records, border=border,
-        scratch=0, samples=len(records),
-    )  # fmt: skip
-    table, keep = laid_out(entries)
-    in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(output.dtype)
-    function = filter_step(in_dtype.name, out_dtype.name)
-    step = Step(function.address, table, no_explanation, _scratch(records), CORRELATE.word.scratch, keep)
-
-    def launches() -> list[Launch]:
-        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype))
-        largest = int((records[:, word.planes] * records[:, word.channels] * _extents(records, "out").prod(axis=1)).max(initial=0))
-        return [Launch(Kernel(_SOURCE, "correlate", types), entries, grid_of(largest, len(records)))]
-
-    step.launches = launches
-    return step
-
-
 def _extents(records: np.ndarray, name: str) -> np.ndarray:
     """A field as int64[samples, 3]."""
     return records[:, CORRELATE_RECORD.columns(name)]
 
 
-def _scratch(records: np.ndarray) -> int:
+def scratch_of(records: np.ndarray) -> int:
     """Bytes of scratch for the largest sample; see the step."""
     if not len(records):
         return 0

@@ -6,42 +6,32 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..sequences.per_frame_arguments import Frames, PerFrameArguments
-from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
+from ..kernel_operator import KernelOperator, Kernels, Names
+from ..sequences.per_frame_arguments import Frames
+from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_kernel, plane_records
 from .separable_tables import GAUSSIANS, WINDOWS
 from .windows import FilterWindows
 
 
-class SeparableFilter(PerFrameArguments):
+class SeparableFilter(KernelOperator):
     """Base of filters that are sums of separable filters. The output has the input's shape, layout and type, or FLOAT."""
 
-    on_cuda = True
+    kernel_module = "separable_kernels"
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from ...compiled.step import compile_all
-        from . import plane_kernels, separable_kernels, survey_kernels
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        from . import survey_kernels
 
-        self._kernels = separable_kernels
-        plane_kernels.fill_planes.compile()
-        survey_kernels.most_scratch.compile()
-        if environment.gpu is not None:
-            compile_all(survey_kernels)
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        wanted = self.spec.constant("dtype") or source
-        if source in NUMBERS and wanted in (source, DALIDataType.FLOAT):
-            self._kernels.separable_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
-        return [self.spec.constant("dtype") if self.spec.given("dtype") else dtypes[0]]
-
-    def data_layout(self, source: Batch) -> str:
-        return source.layout
+        yield plane_kernel()
+        yield survey_kernels.most_scratch
+        if self.environment.gpu is not None:
+            yield from (kernel for kernel in vars(survey_kernels).values() if hasattr(kernel, "compile"))
+        if outputs[0] in (inputs[0], "float32"):
+            yield self.kernels.separable_step(inputs[0], outputs[0])
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
@@ -52,7 +42,7 @@ class SeparableFilter(PerFrameArguments):
             raise ValueError(f"Output data type must be same as input ({source.dtype.name}), FLOAT or skipped; got {dtype.name}")
         output = Batch(source.shapes, dtype, source.layout, device=source.device, source_info=source.source_info)
         windows, factors = self.windows(axes, arguments)
-        step = self._kernels.make_separable_step(source, output, plane_records(source.shapes, axes), windows, factors, axes.number)
+        step = self.kernels.make_separable_step(source, output, plane_records(source.shapes, axes), windows, factors, axes.number)
         return Planned([output], [step])
 
     def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[FilterWindows, np.ndarray]:

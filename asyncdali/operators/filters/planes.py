@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,11 +47,16 @@ DATA_LAYOUTS = matching(
 """Layouts of filters. Without a layout all axes are data axes."""
 
 
-def plane_records(shapes: np.ndarray, axes: DataAxes) -> np.ndarray:
-    """PLANES of samples. Missing axes have an extent of 1."""
+def plane_kernel() -> Any:
+    """The compiled function of :func:`plane_records`."""
     from .plane_kernels import fill_planes
 
+    return fill_planes
+
+
+def plane_records(shapes: np.ndarray, axes: DataAxes) -> np.ndarray:
+    """PLANES of samples. Missing axes have an extent of 1."""
     shapes = np.ascontiguousarray(shapes, np.int64)
     records = np.empty((len(shapes), PLANES.words), np.int64)
-    fill_planes(address_of(shapes), len(shapes), shapes.shape[1], axes.first, axes.number, address_of(records))
+    plane_kernel()(address_of(shapes), len(shapes), shapes.shape[1], axes.first, axes.number, address_of(records))
     return records

@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from ..moves.strided import like
-from ..sequences.per_frame_arguments import Frames, PerFrameArguments
+from ..sequences.per_frame_arguments import Frames
 from .filter import BORDERS as FILTER_BORDERS
-from .planes import data_axes, plane_records
+from .planes import data_axes, plane_kernel, plane_records
 from .rectangle_tables import RECTANGLE_RECORD
 
 LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FCHW", "FHW")
@@ -25,32 +26,12 @@ BORDERS = {"constant": "constant", "replicate": "clamp", "reflect": "reflect_100
 """Names of borders -> names in ``filter``."""
 
 
-class RectangleOperator(PerFrameArguments):
+class RectangleOperator(KernelOperator):
     """Base of operators that select one element of the rectangle around each pixel. The output has the input's type and shape."""
 
-    on_cuda = True
+    kernel_module = "rectangle_kernels"
     extents: ClassVar[str] = ""
     """The argument with the rectangle's width and height."""
-
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from . import plane_kernels, rectangle_kernels
-
-        self._kernels = rectangle_kernels
-        plane_kernels.fill_planes.compile()
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _TYPES:
-            self.compile(storage_dtype(source).name)
-        return [dtypes[0]]
-
-    def compile(self, dtype: str) -> None:
-        """Import and compile the step for the NumPy name of a dtype."""
-        raise TypeError("abstract")
-
-    def data_layout(self, source: Batch) -> str:
-        return self.layout_of(source)
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
@@ -70,13 +51,13 @@ class RectangleOperator(PerFrameArguments):
         elements = source.shapes.prod(axis=1)
         records[:, RECTANGLE_RECORD.columns("first")] = np.cumsum(elements) - elements
         output = like(source, layout=layout)
-        return Planned([output], [self.step(source, output, records)])
+        return Planned([output], [self.rectangles(source, output, records)])
 
     def anchors(self, windows: np.ndarray, arguments: Arguments) -> np.ndarray:
         """The anchors: the pixels of the rectangles that lie on the output pixels, (x, y) int64[samples, 2]."""
         return windows // 2
 
-    def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
+    def rectangles(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
         """The step that fills `output`; records are RECTANGLE_RECORDs."""
         raise TypeError("abstract")
 
@@ -100,17 +81,17 @@ class Morphology(RectangleOperator):
         if spec.constant("iterations") < 1:
             raise ValueError(f"`iterations` must be at least 1, got {spec.constant('iterations')}")
 
-    def compile(self, dtype: str) -> None:
-        self._kernels.extreme_step(self.greatest, dtype).compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [plane_kernel(), self.kernels.extreme_step(self.greatest, inputs[0])]
 
     def anchors(self, windows: np.ndarray, arguments: Arguments) -> np.ndarray:
         anchors = arguments.vectors("anchor", 2, np.int64)
         _refuse((anchors >= windows).any(axis=1), "`anchor` must lie within the mask", anchors)
         return np.where(anchors < 0, windows // 2, anchors)
 
-    def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
+    def rectangles(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
         border = FILTER_BORDERS.index(BORDERS[self.spec.constant("border_mode")])
-        made: Step = self._kernels.make_extreme_step(source, output, records, border, self.spec.constant("iterations"), self.greatest)
+        made: Step = self.kernels.make_extreme_step(source, output, records, border, self.spec.constant("iterations"), self.greatest)
         return made
 
 
@@ -174,11 +155,11 @@ class MedianBlur(RectangleOperator):
         args=(Arg("window_size", "int_list", [3, 3], "Width and height of the window, in pixels.", tensor=True),),
     )
 
-    def compile(self, dtype: str) -> None:
-        self._kernels.median_step(dtype).compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [plane_kernel(), self.kernels.median_step(inputs[0])]
 
-    def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
+    def rectangles(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
         window = records[:, RECTANGLE_RECORD.columns("window")]
-        _refuse(window.prod(axis=1) > self._kernels.MOST_ELEMENTS, f"the window has more than {self._kernels.MOST_ELEMENTS} pixels", window)
-        made: Step = self._kernels.make_median_step(source, output, records, FILTER_BORDERS.index("clamp"))
+        _refuse(window.prod(axis=1) > self.kernels.MOST_ELEMENTS, f"the window has more than {self.kernels.MOST_ELEMENTS} pixels", window)
+        made: Step = self.kernels.make_median_step(source, output, records, FILTER_BORDERS.index("clamp"))
         return made

@@ -6,15 +6,9 @@ import numpy as np
 
 from ...compiled.intrinsics import copy_bytes, load_i64, view_i64, view_u8, view_u32
 from ...compiled.step import inlined, step
-from ...compiled.tables import laid_out
-from ...device.launch import Launch
-from ..base import Step, no_explanation
-from ..moves.strided import move_launch
-from ..moves.strided_tables import PIECE_HEAD
-from .flip_tables import FLIP, FLIP_RECORD
+from .flip import FLIP, FLIP_RECORD
 
 at, word = FLIP.at, FLIP_RECORD.word
-_AXES = 5  # Frames and leading channels, depth, height, width, bytes of a pixel.
 
 
 @inlined
@@ -66,29 +60,3 @@ def flip_step(context, sample, thread):
     return 0
 
 
-def make_flip_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Step:
-    """The step for a batch; `records` are FLIP_RECORDs."""
-    count = len(records)
-    entries = FLIP.entries(inputs=in_addresses, outputs=out_addresses, records=records, samples=count)
-    table, keep = laid_out(entries)
-
-    def launches() -> list[Launch]:
-        # A reversed axis starts at its last element and has a negative stride.
-        bytes_at_once = 4 if not (records[:, word.pixel] % 4).any() else 1
-        sides = [records[:, k] for k in (word.outer, word.depth, word.height, word.width)]
-        turned = [np.zeros(count, np.int64), *(records[:, k] != 0 for k in (word.depthwise, word.vertical, word.horizontal))]
-        pieces = np.zeros((count, 1, PIECE_HEAD.words + 3 * _AXES), np.int64)
-        columns = pieces[:, 0, PIECE_HEAD.words :]
-        extents, strides, targets = columns[:, :_AXES], columns[:, _AXES : 2 * _AXES], columns[:, 2 * _AXES :]
-        extents[:, -1], strides[:, -1], targets[:, -1] = records[:, word.pixel] // bytes_at_once, bytes_at_once, bytes_at_once
-        stride = records[:, word.pixel].copy()
-        for axis in range(_AXES - 2, -1, -1):
-            extents[:, axis], targets[:, axis] = sides[axis], stride
-            strides[:, axis] = np.where(turned[axis], -stride, stride)
-            pieces[:, 0, PIECE_HEAD.word.offset] += np.where(turned[axis], (sides[axis] - 1) * stride, 0)
-            stride *= sides[axis]
-        name = f"uint{8 * bytes_at_once}"
-        types = ("IN", name), ("OUT", name)
-        return [move_launch(in_addresses, out_addresses, pieces, 0, types, (bytes_at_once, bytes_at_once))]
-
-    return Step(flip_step.address, table, no_explanation, keep=keep, launches=launches)

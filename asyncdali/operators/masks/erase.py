@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import DATA, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes, normal_axes
 
 _DEFAULT_LAYOUTS = {2: "HW", 3: "HWC", 4: "DHWC"}
 
 
 @register
-class Erase(Operator):
+class Erase(MovingOperator):
     repeatable = True
-    on_cuda = True
     schema = Schema(
         name="erase",
         doc="""Fills regions of each sample with a value.
@@ -41,16 +38,6 @@ class Erase(Operator):
         ),
     )
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from ..moves import strided_kernels
-
-        self._kernels: Any = strided_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.copy_step.compile()
-        return dtypes
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         axes = self._axes(source)
@@ -66,7 +53,7 @@ class Erase(Operator):
                 target = (begin[:, k] * pieces.targets[:, axes]).sum(axis=1)
                 # The offset of a region along the channels is also the offset of its fill values.
                 pieces.add(values, extents, strides, offset + (begin[:, k] * strides[:, axes]).sum(axis=1), target_offset=target)
-        return Planned([output], [pieces.step(self._kernels.copy_step)])
+        return self.moved(pieces)
 
     def _axes(self, source: Batch) -> list[int]:
         if self.spec.given("axes") and not self.spec.given("axis_names"):

@@ -9,14 +9,14 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides
 
 
 @register
-class Paste(Operator):
+class Paste(MovingOperator):
     repeatable = True
-    on_cuda = True
     schema = Schema(
         name="paste",
         doc="""Pastes images on larger canvases: `ratio` times as wide and as high, filled with one colour.
@@ -43,13 +43,6 @@ class Paste(Operator):
         if len(colour) not in (1, channels):
             raise ValueError(f"`fill_value` has {len(colour)} values for `n_channels` = {channels}; expected one, or one per channel")
         self._colour = np.ascontiguousarray(np.resize(np.array(colour, np.int64), channels) & 0xFF, np.uint8)
-        from ..moves import strided_kernels
-
-        self._kernels: Any = strided_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.copy_step.compile()
-        return [DALIDataType.UINT8]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -68,7 +61,7 @@ class Paste(Operator):
         pieces = Pieces(output)
         pieces.fill(self._colour, axis=2)
         pieces.add(source, source.shapes, dense_strides(source.shapes, 1), target_offset=(start * pieces.targets[:, :2]).sum(axis=1))
-        return Planned([output], [pieces.step(self._kernels.copy_step)])
+        return self.moved(pieces)
 
 
 def _refuse(wrong: Any, message: str) -> None:

@@ -4,6 +4,7 @@
                                         Copy the data to separate memory
     move_kernels.py                     Planning of moves on a GPU: axes adjacent in memory are merged once per sample, not once per
                                         element
+    moving.py                           Base of operators that move elements without changing them
     strided_kernels.py, strided_tables.py
                                         Compiled steps that move elements
 

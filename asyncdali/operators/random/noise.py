@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...sampling.random_streams import StreamPosition
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, register
+from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, Step, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from .random import StreamOperator
 
 _TYPES = (
@@ -20,41 +19,25 @@ _TYPES = (
 _DATA = (Input(_TYPES, ranks=ANY_RANK),)
 
 
-class Noise(StreamOperator):
+class Noise(StreamOperator, KernelOperator):
     """Base of operators that add noise to an input. The output has the input's shape, type and layout."""
 
     repeatable = True
     places_position = True
-
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from . import noise_kernels
-
-        self._kernels = noise_kernels
-
-    def kernel(self, dtype: str) -> Any:
-        """The compiled step for the NumPy name of a dtype."""
-        raise NotImplementedError
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _TYPES:
-            self.kernel(storage_dtype(source).name).compile()
-        return dtypes
+    kernel_module = "noise_kernels"
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
-        return Planned([output], [self.step(source, output, iteration.position, arguments)])
+        output = self.output(source)
+        return Planned([output], [self.noise(source, output, iteration.position, arguments)])
 
-    def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
+    def noise(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         """The step that fills `output`."""
         raise NotImplementedError
 
 
 @register
 class GaussianNoise(Noise):
-    on_cuda = True
     schema = Schema(
         name="noise.gaussian",
         doc="""Adds normally distributed noise.
@@ -70,19 +53,18 @@ class GaussianNoise(Noise):
         ),
     )
 
-    def kernel(self, dtype: str) -> Any:
-        return self._kernels.gaussian_step(dtype)
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.gaussian_step(inputs[0])]
 
-    def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
+    def noise(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         parameters = np.stack([arguments.scalars("mean"), arguments.scalars("stddev")], axis=1)
-        kernel = self.kernel(storage_dtype(source.dtype).name)
-        made: Step = self._kernels.make_step(kernel, source, output, position, parameters, cuda="gaussian")
+        kernel = self.kernel(source, output)
+        made: Step = self.kernels.make_step(kernel, source, output, position, parameters, cuda="gaussian")
         return made
 
 
 @register
 class ShotNoise(Noise):
-    on_cuda = True
     schema = Schema(
         name="noise.shot",
         doc="""Shot noise: ``poisson(max(0, input / factor)) * factor``.
@@ -95,19 +77,18 @@ class ShotNoise(Noise):
         args=(Arg("factor", "float", 12.0, "Size of one event: the larger it is, the more noise.", tensor=True),),
     )
 
-    def kernel(self, dtype: str) -> Any:
-        return self._kernels.shot_step(dtype)
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.shot_step(inputs[0])]
 
-    def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
+    def noise(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         parameters = arguments.scalars("factor")[:, None]
-        kernel = self.kernel(storage_dtype(source.dtype).name)
-        made: Step = self._kernels.make_step(kernel, source, output, position, parameters, cuda="shot")
+        kernel = self.kernel(source, output)
+        made: Step = self.kernels.make_step(kernel, source, output, position, parameters, cuda="shot")
         return made
 
 
 @register
 class SaltAndPepper(Noise):
-    on_cuda = True
     schema = Schema(
         name="noise.salt_and_pepper",
         doc="""Replaces pixels at random by "salt" or "pepper".
@@ -130,10 +111,10 @@ class SaltAndPepper(Noise):
         ),
     )  # fmt: skip
 
-    def kernel(self, dtype: str) -> Any:
-        return self._kernels.salt_and_pepper_step(dtype)
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.salt_and_pepper_step(inputs[0])]
 
-    def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
+    def noise(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         dtype = storage_dtype(source.dtype)
         chance, share = (_probabilities(arguments, name) for name in ("prob", "salt_vs_pepper"))
         parameters = np.stack([chance, chance * share], axis=1)
@@ -142,14 +123,14 @@ class SaltAndPepper(Noise):
         values = [self._value("salt_val", largest, dtype, arguments), self._value("pepper_val", smallest, dtype, arguments)]
         flavours = np.ascontiguousarray(np.stack(values, axis=1))
         channels, inner = self._channels(source)
-        kernel, tables = self.kernel(dtype.name), self._kernels.Flavours(flavours, channels, inner)
-        made: Step = self._kernels.make_step(kernel, source, output, position, parameters, "salt_and_pepper", tables)
+        kernel, tables = self.kernel(source, output), self.kernels.Flavours(flavours, channels, inner)
+        made: Step = self.kernels.make_step(kernel, source, output, position, parameters, "salt_and_pepper", tables)
         return made
 
     def _value(self, name: str, default: float, dtype: np.dtype, arguments: Arguments) -> np.ndarray:
         if not arguments.given(name):
             return np.full(arguments.count, default, dtype)
-        values: np.ndarray = self._kernels.cast_values(arguments.scalars(name), dtype)
+        values: np.ndarray = self.kernels.cast_values(arguments.scalars(name), dtype)
         return values
 
     def _channels(self, source: Batch) -> tuple[np.ndarray, np.ndarray]:

@@ -6,14 +6,39 @@ from typing import Any
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
-from ...sampling.stream_tables import position_words
+from ...batch import Batch
+from ...compiled.tables import INPUTS, Field, Table
+from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..detection.rows import first_rows
+from ..kernel_operator import KernelOperator, Kernels, Names, ThreadScratch
 from ..random.random import StreamOperator
-from .object_bbox_tables import OBJECT_BBOX
+
+OBJECT = Table("OBJECT", Field("label", "int64", "of the object"))
+"""The record of an object. The start and the end of its box follow, int64[axes] each."""
+
+OBJECT_BBOX = Table(
+    "OBJECT_BBOX",
+    INPUTS,
+    Field("shapes", "int64[samples, axes]", "extents of each mask"),
+    Field("axes", "int64", "dimensions of the masks"),
+    Field("begins", "addresses", "of the output where boxes begin"),
+    Field("ends", "addresses", "of the output of ends or extents; 0: they follow the begins in the same output"),
+    Field("labels", "addresses", "of the output of labels, or 0"),
+    Field("extents", "int64", "1: `ends` are extents"),
+    Field("foreground", "float32[samples]", "probability that an object is picked instead of the whole mask"),
+    Field("backgrounds", "int64[samples]", "label of the background"),
+    Field("classes", "int64[all classes]", "labels that are drawn among, of all samples; 0: all labels but the background"),
+    Field("weights", "float32[all classes]", "weights of these labels"),
+    Field("firsts", "int64[samples + 1]", "where each sample's classes begin"),
+    Field("least", "int64[samples, axes]", "least extents of a box, or 0"),
+    Field("largest", "int64", "number of objects that count, the ones with the largest boxes; 0: all objects"),
+    POSITION,
+    Field("scratch", "int64", "offset of the scratch: int32 for each element of the largest mask"),
+    Field("any_class", "int64", "1: all objects form one class"),
+)
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
@@ -24,9 +49,10 @@ _LARGEST_MASK = 2**31 - 2
 
 
 @register
-class RandomObjectBBox(StreamOperator):
+class RandomObjectBBox(StreamOperator, KernelOperator):
     repeatable = True
     places_position = True
+    kernel_module = "random_object_bbox_kernels"
     schema = Schema(
         name="segmentation.random_object_bbox",
         doc="""The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
@@ -72,15 +98,10 @@ class RandomObjectBBox(StreamOperator):
                 raise ValueError(f"`{both[0]}` and `ignore_class` exclude each other: with `ignore_class` objects have no class")
         if spec.given("k_largest") and spec.constant("k_largest") < 1:
             raise ValueError(f"`k_largest` must be at least 1, got {spec.constant('k_largest')}")
-        from . import object_bbox_kernels
 
-        self._kernels: Any = object_bbox_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _TYPES:
-            self._kernels.object_bbox_step(_label_type(source)).compile()
-        return [DALIDataType.INT32] * self.spec.output_count
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        # Labels are INT32 outputs, so labels of UINT32 masks from 2^31 on are negative, as in DALI.
+        return [self.kernels.object_bbox_step("int32" if inputs[0] == "uint32" else inputs[0])]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, position, count = inputs[0], iteration.position, arguments.count
@@ -97,7 +118,7 @@ class RandomObjectBBox(StreamOperator):
         joined, labelled = self.spec.constant("format") == "box", self.spec.constant("output_class")
         boxes = [self._output(count, 2 * source.ndim)] if joined else [self._output(count, source.ndim) for _ in range(2)]
         outputs = boxes + [self._output(count, None)] * bool(labelled)
-        context, keep = OBJECT_BBOX.make(
+        entries = OBJECT_BBOX.entries(
             inputs=source.addresses, shapes=np.ascontiguousarray(source.shapes), axes=source.ndim, begins=boxes[0].addresses,
             ends=0 if joined else boxes[1].addresses, labels=outputs[-1].addresses if labelled else 0,
             extents=self.spec.constant("format") == "anchor_shape", foreground=arguments.scalars("foreground_prob"),
@@ -105,9 +126,8 @@ class RandomObjectBBox(StreamOperator):
             largest=self.spec.constant("k_largest") or 0, **position_words(position), scratch=0,
             any_class=bool(self.spec.constant("ignore_class")),
         )  # fmt: skip
-        kernel = self._kernels.object_bbox_step(_label_type(source.dtype))
-        scratch = 4 * int(sizes.max(initial=0))
-        return Planned(outputs, [Step(kernel.address, context, self._explain, scratch, OBJECT_BBOX.word.scratch, keep)])
+        scratch = ThreadScratch(4 * int(sizes.max(initial=0)), OBJECT_BBOX.word.scratch)
+        return Planned(outputs, [self.step(self.kernel(source, boxes[0]), entries, None, scratch, self._explain)])
 
     @staticmethod
     def _output(count: int, length: int | None) -> Batch:
@@ -152,11 +172,6 @@ class RandomObjectBBox(StreamOperator):
             return [np.array(arguments.constant(name), dtype)] * arguments.count
         batch = arguments.batch(name)
         return [batch.sample(i).reshape(-1).astype(dtype) for i in range(len(batch))]
-
-
-def _label_type(source: DALIDataType) -> str:
-    """The type in which labels are compared. Labels are INT32 outputs, so labels of UINT32 masks from 2^31 on are negative, as in DALI."""
-    return "int32" if source == DALIDataType.UINT32 else storage_dtype(source).name
 
 
 def _labels(count: int, background: int) -> np.ndarray:

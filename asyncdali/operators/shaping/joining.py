@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...batch import Batch
-from ...types import DALIDataType
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Spec
+from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides, like
 
 AXIS_ARGS = (
@@ -17,11 +17,10 @@ AXIS_ARGS = (
 )
 
 
-class Join(Operator):
+class Join(MovingOperator):
     """Common base: inputs of one type and rank, and one strided piece of the output per input."""
 
     repeatable = True
-    on_cuda = True
     new_axis: ClassVar[bool] = False
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -31,13 +30,6 @@ class Join(Operator):
             raise ValueError("`axis` and `axis_name` cannot be used together")
         if self._name is not None and len(self._name) != 1:
             raise ValueError(f"`axis_name` must be a single character, got {self._name!r}")
-        from ..moves import strided_kernels
-
-        self._kernels: Any = strided_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.copy_step.compile()
-        return [next((dtype for dtype in dtypes if dtype is not None), None)]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         first = inputs[0]
@@ -61,7 +53,7 @@ class Join(Operator):
                 extents = strides = np.ones((len(batch), 1), np.int64)
             pieces.add(batch, extents, strides, targets=targets, target_offset=offset)
             offset = offset + along * (1 if self.new_axis else batch.shapes[:, axis])
-        return Planned([output], [pieces.step(self._kernels.copy_step)])
+        return self.moved(pieces)
 
     def _place(self, layout: str, ndim: int) -> tuple[int, str]:
         """The axis, and the layout of the output."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import DATA, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes
 
 
 @register
-class Pad(Operator):
+class Pad(MovingOperator):
     repeatable = True
-    on_cuda = True
     schema = Schema(
         name="pad",
         doc="""Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
@@ -39,19 +36,12 @@ class Pad(Operator):
         super().__init__(spec, environment)
         if spec.given("axes") and spec.given("axis_names"):
             raise ValueError("`axes` and `axis_names` are mutually exclusive")
-        from ..moves import strided_kernels
-
-        self._kernels: Any = strided_kernels
 
     @classmethod
     def why_whole(cls, spec: Spec) -> str:
         if "shape" in spec.constants and all(extent > 0 for extent in np.atleast_1d(spec.constants["shape"]).tolist()):
             return ""
         return "samples are padded to the largest of the batch; give `shape`"
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.copy_step.compile()
-        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -62,7 +52,7 @@ class Pad(Operator):
             values = fill_values(arguments.scalars("fill_value", np.float32), source.dtype)
             pieces.fill(values, where=grown, per_sample=True)
         pieces.add(source, source.shapes, dense_strides(source.shapes, source.itemsize))
-        return Planned([output], [pieces.step(self._kernels.copy_step)])
+        return self.moved(pieces)
 
     def _shapes(self, source: Batch, arguments: Arguments) -> np.ndarray:
         axes, lengths = self._axes(source, arguments)

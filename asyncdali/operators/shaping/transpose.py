@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...batch import Batch
-from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
+from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides, like
 
 
 @register
-class Transpose(Operator):
+class Transpose(MovingOperator):
     repeatable = True
-    on_cuda = True
     schema = Schema(
         name="transpose",
         doc="Permutes the axes; by default reverses their order.",
@@ -35,13 +32,6 @@ class Transpose(Operator):
             raise ValueError(f"`perm` must be a permutation of 0 to {len(self._order) - 1}, got {self._order}")
         if spec.constant("output_layout") == "":
             raise ValueError("`output_layout` is empty")
-        from ..moves import strided_kernels
-
-        self._kernels: Any = strided_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.copy_step.compile()
-        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -54,7 +44,7 @@ class Transpose(Operator):
             return Planned([Batch.alias(source, output.shapes, source.dtype, output.layout)])
         pieces = Pieces(output)
         pieces.add(source, output.shapes, dense_strides(source.shapes, source.itemsize)[:, order])
-        return Planned([output], [pieces.step(self._kernels.copy_step)])
+        return self.moved(pieces)
 
     def _layout(self, source: Batch, order: list[int]) -> str:
         wanted: str | None = self.spec.constant("output_layout")

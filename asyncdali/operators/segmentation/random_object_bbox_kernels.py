@@ -13,7 +13,7 @@ from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...sampling.random_distributions_kernels import canonical64, new_stream, up_to
 from ...sampling.stream_kernels import open_sample
-from .object_bbox_tables import OBJECT, OBJECT_BBOX
+from .random_object_bbox import OBJECT, OBJECT_BBOX
 
 _U, _F = np.uint64, np.float32
 MOST_AXES = 6
