@@ -1,10 +1,10 @@
 """The building blocks for operators of other packages. docs/own_operators.md is the guide, ``examples/own_operators`` an example.
 
-The names of this module and of :mod:`asyncdali.extending.kernels` are stable: a change of their meaning is announced one minor release
-ahead, with a DeprecationWarning if possible. Other names of ``asyncdali.operators`` and ``asyncdali.compiled`` may change at any time. This
-module does not import Numba.
+The names of this module, of :mod:`asyncdali.extending.kernels`, and those in ``__all__`` of :mod:`asyncdali.extending.testing` are stable:
+a change of their meaning is announced one minor release ahead, with a DeprecationWarning if possible. Other names of
+``asyncdali.operators`` and ``asyncdali.compiled`` may change at any time. This module does not import Numba.
 
-May import `batch`, `compiled`, `device.launch` and `operators`; packages of operators import nothing else of asyncdali.
+May import `batch`, `compiled`, `device.launch`, `operators` and `sampling`; packages of operators import nothing else of asyncdali.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..operators.base import (
     Arguments,
     CompiledJob,
     Environment,
+    Example,
     Iteration,
     Operator,
     Planned,
@@ -30,12 +31,18 @@ from ..operators.base import (
     no_explanation,
     register,
 )
+from ..operators.elements import ELEMENTS, ElementOperator
 from ..operators.extensions import GROUP, OperatorPackageError
+from ..operators.kernel_operator import Cuda, KernelOperator, ThreadScratch, types_of
 from ..operators.random.random import StreamOperator
+from ..operators.samples import SampleOperator, stored, uniform
+from ..sampling.stream_tables import POSITION, sample_positions
 
 __all__ = [
-    "Schema", "Arg", "REQUIRED", "Operator", "StreamOperator", "register", "GROUP", "OperatorPackageError",
+    "Schema", "Arg", "Example", "REQUIRED", "Operator", "StreamOperator", "register", "GROUP", "OperatorPackageError",
     "Spec", "Environment", "Arguments", "Iteration", "Planned", "Step", "PythonJob", "CompiledJob", "SampleError", "no_explanation",
+    "ElementOperator", "ELEMENTS", "SampleOperator", "stored", "uniform", "POSITION", "sample_positions",
+    "KernelOperator", "Cuda", "ThreadScratch", "types_of",
     "Batch", "storage_dtype",
     "Input", "Output", "listed", "matching", "argument", "of_input", "ANYTHING", "DATA", "NUMBERS", "ANY_RANK", "ANY_LAYOUT",
     "Table", "Field", "INPUTS", "OUTPUTS", "SAMPLES", "laid_out",

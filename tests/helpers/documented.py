@@ -13,9 +13,12 @@ from typing import Any
 
 from asyncdali.operators import load_registry
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "adding_an_operator.md").read_text()
-FILES = dict(re.findall(r"^`([a-z_/]+\.(?:py|cu))`\n\n((?:(?: {4}.*)?\n)+)", PAGE, re.MULTILINE))
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+_FILE = re.compile(r"^`([a-z_/]+\.(?:py|cu))`\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
+FILES = dict(_FILE.findall((DOCS / "adding_an_operator.md").read_text()))
 """Text of each file on the page, by its path in asyncdali/operators/; of a reader by its path in asyncdali/."""
+OWN_FILES = dict(_FILE.findall((DOCS / "own_operators.md").read_text()))
+"""Text of each file of docs/own_operators.md, by its path in the package of the page."""
 
 
 @contextlib.contextmanager

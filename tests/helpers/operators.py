@@ -6,73 +6,26 @@ also prepares (decoders).
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from asyncdali.batch import Batch, from_numpy_dtype
+from asyncdali.batch import Batch
 from asyncdali.device.threads import WorkerState
-from asyncdali.operators import load_registry
-from asyncdali.operators.base import Arguments, CompiledJob, Environment, Gate, Iteration, Operator, PythonJob, Spec, Step
+from asyncdali.extending.testing import batch_of, first_iteration, make, prepare, run_job, run_step
+from asyncdali.operators.base import Arguments, CompiledJob, Gate, PythonJob
 from asyncdali.runtime.work.jobs import CompiledSamples, PythonSamples
 from asyncdali.types import DALIDataType
 
+__all__ = ["batch_of", "first_iteration", "make", "prepare", "run_step", "run", "run_all", "run_compiled", "run_operator", "PerSample"]
+
 _GUARD = 64
-
-
-def batch_of(samples: list[np.ndarray], layout: str = "") -> Batch:
-    """A batch over arrays of any shapes, each in its own memory."""
-    samples = [np.ascontiguousarray(sample) for sample in samples]
-    shapes = np.array([sample.shape for sample in samples], np.int64).reshape(len(samples), samples[0].ndim)
-    addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
-    return Batch(shapes, from_numpy_dtype(samples[0].dtype), layout, addresses, samples)
-
-
-def make(name: str, count: int, constants: dict[str, Any], named: dict[str, Batch], inputs: int = 1) -> Operator:
-    """An instance of operator `name` with constant arguments and argument inputs (`named`)."""
-    cls = load_registry()[name]
-    constants = {key: cls.schema.by_name[key].convert(value) for key, value in constants.items()}
-    outputs = cls.schema.output_count(constants, inputs)
-    spec = Spec(cls.schema, name, "cpu", constants, tuple(named), inputs, outputs, constants.get("seed", 1))
-    return cls(spec, Environment(count, 1, None, False, lambda size: np.empty(size, np.uint8)))
-
-
-def run_step(step: Step, count: int) -> None:
-    """Run a step over samples 0..count-1, with its scratch between guard bytes."""
-    scratch = np.full(step.scratch_bytes + 64 + 2 * _GUARD, 0xA5, np.uint8)
-    begin = (scratch.ctypes.data + _GUARD + 63) & -64
-    thread = np.array([begin, step.scratch_bytes, 0, 0], np.int64)
-    step.place_scratch(0)
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(step.function)
-    for sample in range(count):
-        status = function(step.context.ctypes.data, sample, thread.ctypes.data)
-        assert status == 0, step.explain(status, "", sample)
-    first = begin - scratch.ctypes.data
-    assert (scratch[:first] == 0xA5).all() and (scratch[first + step.scratch_bytes :] == 0xA5).all(), "a step left its scratch"
-
-
-def first_iteration(operator: Operator, count: int) -> Iteration:
-    """The context of the first iteration of a fresh pipeline."""
-    return Iteration(0, count, position=operator.start)
-
-
-def prepare(operator: Operator, inputs: list[Batch], arguments: Arguments, iteration: Iteration, work: Callable[[Any], None]) -> None:
-    """Prepare an iteration. `work` runs each job."""
-
-    def jobs():
-        iteration.prepared = yield from operator.prepare(inputs, arguments, iteration)
-
-    for job in jobs():
-        work(job)
 
 
 def run_compiled(job: Any) -> None:
     """Run a job of compiled steps."""
     assert isinstance(job, CompiledJob)
-    for step in job.steps:
-        run_step(step, job.count)
+    run_job(job)
 
 
 def run(
@@ -126,12 +79,13 @@ def run_operator(name: str, *inputs: list[Any], **arguments: Any) -> list[np.nda
     operator = make(name, count, constants, named, len(inputs))
     bound, iteration, thread = Arguments(operator.spec, named, count), first_iteration(operator, count), WorkerState()
 
-    def run_job(job: PythonSamples | CompiledSamples) -> None:
+    def run_in_pipeline(job: PythonSamples | CompiledSamples) -> None:
         job.work(thread)
         job.raise_error()
 
     def do(job: PythonJob | CompiledJob) -> None:
-        run_job(PythonSamples(job) if isinstance(job, PythonJob) else CompiledSamples(job.count, [(None, step) for step in job.steps]))
+        compiled = isinstance(job, CompiledJob)
+        run_in_pipeline(CompiledSamples(job.count, [(None, step) for step in job.steps]) if compiled else PythonSamples(job))
 
     Gate(operator).check(batches, named, count)
     prepare(operator, batches, bound, iteration, do)
@@ -139,7 +93,7 @@ def run_operator(name: str, *inputs: list[Any], **arguments: Any) -> list[np.nda
     output = planned.outputs[0]
     if not output.is_placed:
         output.place(np.full(int(output.sizes().sum()), 0xA5, np.uint8))
-    run_job(CompiledSamples(count, [(None, step) for step in planned.steps]))
+    run_in_pipeline(CompiledSamples(count, [(None, step) for step in planned.steps]))
     return [output.sample(i) for i in range(count)]
 
 

@@ -1,4 +1,7 @@
-"""The operators of docs/adding_an_operator.md pass ruff and mypy with the project's settings. `.ci/run` installs both tools."""
+"""The operators of docs/adding_an_operator.md and docs/own_operators.md pass ruff and mypy with the project's settings.
+
+`.ci/run` installs both tools.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from helpers.documented import FILES
+from helpers.documented import FILES, OWN_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(name for name in FILES if name.endswith(".py"))
+OWN = sorted(name for name in OWN_FILES if name.endswith(".py"))
+"""Modules of another package."""
 
 
 def needs(tool: str) -> pytest.MarkDecorator:
@@ -42,6 +47,9 @@ def package(tmp_path_factory) -> Path:
                 (target / name).write_text(text)
 
     link(ROOT / "asyncdali", folder / "asyncdali", {within(name): textwrap.dedent(FILES[name]).lstrip("\n") for name in MODULES})
+    for name in OWN:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(textwrap.dedent(OWN_FILES[name]).lstrip("\n"))
     (folder / "pyproject.toml").symlink_to(ROOT / "pyproject.toml")
     return folder
 
@@ -52,12 +60,13 @@ def run(*command: str, folder: Path) -> None:
 
 
 def test_the_page_has_operators_of_all_forms():
+    assert OWN == ["acme_operators/clip.py"]
     assert {"color/solarize.py", "filters/average_pool.py", "random/shuffle_rows.py", "readers/containers/blocks.py"} <= set(MODULES)
 
 
 @needs("ruff")
 def test_the_files_of_the_page_pass_ruff(package):
-    run("ruff", "check", "--no-cache", *(f"asyncdali/{within(name)}" for name in MODULES), folder=package)
+    run("ruff", "check", "--no-cache", *(f"asyncdali/{within(name)}" for name in MODULES), *OWN, folder=package)
 
 
 if importlib.util.find_spec("mypy") is not None:  # not collected without mypy: a nightly piece must run its tests
@@ -65,5 +74,6 @@ if importlib.util.find_spec("mypy") is not None:  # not collected without mypy: 
     @pytest.mark.slow  # checks what the files import, too: half a minute of a processor
     def test_the_files_of_the_page_pass_mypy(package):
         names = [f"asyncdali.{within(name).removesuffix('.py').replace('/', '.')}" for name in MODULES]
+        names += [name.removesuffix(".py").replace("/", ".") for name in OWN]
         modules = [word for name in names for word in ("-m", name)]
         run("mypy", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(package / "cache"), *modules, folder=package)
