@@ -57,8 +57,6 @@ class Operator:
     schema: ClassVar[Schema]
     reads: ClassVar[tuple[int, ...]] = ()
     """Positional inputs whose contents `prepare` or `plan` read. Argument inputs are always read."""
-    waits_for: ClassVar[tuple[int, ...]] = ()
-    """Positional inputs among `inputs_read` that only have to be complete: `plan` uses the addresses of their samples, not the contents."""
     eager: ClassVar[bool] = False
     """Whether outputs have their contents after `plan` (draws, constants, readers)."""
     passes_on: ClassVar[bool] = False

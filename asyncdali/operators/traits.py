@@ -30,6 +30,8 @@ class Trait(Flag):
     """It may use the feed of its first input."""
     SCANS_HEADS = auto()
     """It can scan the heads of the files that it reads; see ``graph.peephole.heads``."""
+    TAKES_ADDRESSES = auto()
+    """Of its first input, if that is among `inputs_read`, `plan` uses the addresses of samples and not their contents."""
     WIDENS = auto()
     """It changes elements to its argument `dtype` and makes about as many; see ``graph.peephole.narrow``."""
 

@@ -11,11 +11,12 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
 from asyncdali import Pipeline
-from asyncdali.operators import load_registry
+from asyncdali.operators import Operator, load_registry
 from asyncdali.pipeline.core import Core
 from asyncdali.pipeline.dali_names import DaliNames
 
@@ -378,6 +379,16 @@ def test_operator_modules_have_tests_of_their_own():
     modules = {cls.__module__ for cls in own}
     names = sorted({module.rpartition(".")[2] for module in modules})
     assert [name for name in names if not any((TESTS / "unit" / f"test_{prefix}{name}.py").exists() for prefix in ("", "readers_"))] == []
+
+
+MOST_CLASS_ATTRIBUTES = 10
+"""Attributes of `Operator` beside `schema` that describe it to the runtime. The number may only fall; `Trait` is for rare attributes."""
+
+
+def test_the_contract_of_operators_is_small():
+    kinds = (classmethod, property, staticmethod, FunctionType)
+    described = [name for name, value in vars(Operator).items() if not name.startswith("__") and not isinstance(value, kinds)]
+    assert len(described) <= MOST_CLASS_ATTRIBUTES, described
 
 
 # --- running an operator does not change it

@@ -129,6 +129,7 @@ OTHERS = {
     "getattr with a default": lambda batch: _memory(getattr(batch, "owner", None)),
     "a guarded attribute": lambda batch: _guarded(lambda: batch.sample(0)[0]),
     "sizes": lambda batch: int(batch.sizes().sum()),
+    "counts": lambda batch: int(batch.counts().sum()),
     "checked_sizes": lambda batch: int(batch.checked_sizes().sum()),
     "len": lambda batch: len(batch),
     "ndim and itemsize": lambda batch: batch.ndim + batch.itemsize,
@@ -150,7 +151,7 @@ ITERATION = {
     "batch_size": lambda iteration: iteration.batch_size,
 }
 COVERED = {
-    "contiguous", "device", "dtype", "extents", "feed", "layout", "links", "rows", "shapes", "sizes", "checked_sizes", "len",
+    "contiguous", "device", "dtype", "extents", "feed", "layout", "links", "rows", "shapes", "sizes", "counts", "checked_sizes", "len",
     "ndim and itemsize", "presence of names", "prepared", "first", "whole", "batch_size", "has_small_values", "values",
 }  # fmt: skip
 """Attributes that the key covers: plans that read them are copied. (Files are no dense batch: the key says that `values` is None.)"""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Trait, register
+from ..kernel_operator import Kernels, Names
+from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides
 from ..sequences.per_frame_arguments import Frames, is_sequence
 
@@ -20,10 +21,9 @@ _PER_FRAME = (*_PLACES, *(f"{name}_rel" for name in _PLACES))
 
 
 @register
-class MultiPaste(Operator):
+class MultiPaste(MovingOperator):
     repeatable = True
-    on_cuda = True
-    waits_for = (0,)
+    traits = Trait.TAKES_ADDRESSES
     schema = Schema(
         name="multi_paste",
         doc="""Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
@@ -70,32 +70,14 @@ class MultiPaste(Operator):
         if wanted is not None and wanted not in _TYPES:
             allowed = ", ".join(kind.name for kind in _TYPES)
             raise ValueError(f"`dtype` is {wanted.name}; supported types are {allowed}")
-        from ..moves import strided_kernels
-
-        self._kernels: Any = strided_kernels
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
         # `in_ids` may name any sample, so all samples must be complete. On a GPU, earlier launches have completed them.
         return (0,) if spec.given("in_ids") and not on_cuda else ()
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = next((dtype for dtype in dtypes if dtype is not None), None)
-        likely = DALIDataType.UINT8 if source is None else source
-        if likely in _TYPES:
-            self._kernel(likely).compile()
-        return [self._output_type(source)]
-
-    def _output_type(self, source: Any) -> Any:
-        """The element type of the output for inputs of type `source`. None: known only at run time."""
-        wanted = self.spec.constant("dtype")
-        return source if wanted is None else wanted
-
-    def _kernel(self, source: DALIDataType) -> Any:
-        wanted = self._output_type(source)
-        if wanted == source:
-            return self._kernels.copy_step
-        return self._kernels.converting_step(storage_dtype(source).name, storage_dtype(wanted).name, False)
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.copy_step if inputs[0] == outputs[0] else self.kernels.converting_step(inputs[0], outputs[0], False)]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         first, layout = inputs[0], self.layout_of(inputs[0])
@@ -110,8 +92,8 @@ class MultiPaste(Operator):
         shapes[:, -1] = self._agreed(pasted, used, -1, "channels", first)
         if sequences and numbers is None:
             self._agreed(pasted, used, 0, "frames", first)
-        dtype = self._output_type(first.dtype)
-        output = Batch(shapes, dtype, layout, device=first.device, source_info=_origins(pasted, counts, first))
+        output = self.output(first, shapes, layout)
+        output.source_info = _origins(pasted, counts, first)
         pieces = Pieces(output)
         begins, extents, targets = regions
         self._clear(pieces, used, extents, targets, canvas)
@@ -131,7 +113,7 @@ class MultiPaste(Operator):
                     sizes[:, 0] = there
                     offset, target = offset + frame * strides[:, 0], target + frame * pieces.targets[:, 0]
                 pieces.add(batch, sizes, strides, offset, target_offset=target)
-        return Planned([output], [pieces.step(self._kernel(first.dtype))])
+        return Planned([output], [pieces.step(self.kernel(first, output))])
 
     @staticmethod
     def _clear(pieces: Pieces, used: np.ndarray, extents: np.ndarray, targets: np.ndarray, canvas: np.ndarray) -> None:

@@ -61,4 +61,5 @@ def edges_read(built: Built, on_gpu: bool) -> set[int]:
     """The edges whose contents `plan` reads."""
     kind, count = type(built.operator), len(built.inputs)
     read = kind.inputs_read(built.operator.spec, on_gpu)
-    return {built.inputs[k] for k in read if k < count and k not in kind.waits_for} | set(built.planned.arguments.values())
+    addresses_only = 0 if Trait.TAKES_ADDRESSES in kind.traits else None
+    return {built.inputs[k] for k in read if k < count and k != addresses_only} | set(built.planned.arguments.values())
