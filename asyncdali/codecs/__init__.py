@@ -11,5 +11,5 @@ Images (image_headers, image_formats, jpeg/), sound (audio/), videos (video/) an
     tiff_kernels.py                     The horizontal predictor of TIFF
     tiff_pixels.py                      Pixels of a TIFF file
 
-May import `batch`, `compiled`, `types`, `device.launch` and the contract of operators (`operators.base`); no reader and no operator.
+May import `batch`, `compiled`, `types` and `device.launch`; no reader and no operator.
 """

@@ -21,6 +21,7 @@ modules are called ``*_kernels.py`` and are beside their operator.
     copies.py           Copies of samples from addresses to addresses, for outputs that must not be views of the user's memory
     crew.py             Worker threads that wait for jobs, and work on them, without the interpreter
     element_tables.py   Table of the operators that compute every element by itself (``operators/elements.py``)
+    feed_tables.py      Tables of feeds: rows of a sample on their way from the step that computes them to the step that reads them
     frame_steps.py      A step that runs for every frame of a sequence
     frame_tables.py     Table of ``frames_step``
     gate.py             A gate at which one thread waits without the interpreter

@@ -13,12 +13,13 @@ from helpers.jpegs import Guarded
 from asyncdali import fn, pipeline_def, types
 from asyncdali.codecs.jpeg import progressive, window
 from asyncdali.compiled.addresses import address_of
+from asyncdali.compiled.feed_tables import FEED_STATE, STATE_BYTES
 from asyncdali.device.buffers import BufferPool
 from asyncdali.operators.base import Step, no_explanation
 from asyncdali.operators.resize import resize_rows
 from asyncdali.operators.resize.image_resampling import Resampling, compile_kernels
 from asyncdali.operators.resize.resize_rules import Geometry
-from asyncdali.operators.row_feeds import BAND, FEED_STATE, STATE_BYTES, RowFeed
+from asyncdali.operators.row_feeds import BAND, RowFeed
 from asyncdali.runtime.work import segments
 
 NEVER = 1 << 60

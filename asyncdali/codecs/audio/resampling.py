@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from asyncdali_workers import limits
 
 from ...compiled.tables import laid_out
-from ...operators.base import Step, no_explanation
 from .resampling_tables import RESAMPLE
 
 _LARGEST_RATIO, _LARGEST_STRETCHED = 64, 1 << 24
@@ -78,29 +77,23 @@ class Signals(NamedTuple):
     ratios: np.ndarray
 
 
-def make_step(sources: np.ndarray, targets: np.ndarray, signals: Signals, quality: float, types: tuple[str, str]) -> Step:
-    """The step that resamples arrays at addresses `sources` (int64[samples]) into `targets`. `types` names the element types."""
-    from .resampling_kernels import resample_launch, resample_step
-
+def entries_of(sources: np.ndarray, targets: np.ndarray, signals: Signals, quality: float) -> tuple[Any, ...]:
+    """The entries of the table for arrays at addresses `sources` (int64[samples]) that are resampled into `targets`."""
     lobes = lobes_of(quality)
     lengths, counts, channels = (np.ascontiguousarray(column) for column in signals[:3])
     weights = _weights(lobes)
     ratios = np.ascontiguousarray(signals.ratios, np.float64)
-    entries = RESAMPLE.entries(
+    return RESAMPLE.entries(
         inputs=sources, outputs=targets, lengths=lengths, counts=counts, channels=channels, ratios=ratios, weights=weights, lobes=lobes,
         taps=weights.shape[1], samples=len(counts),
     )  # fmt: skip
-    table, keep = laid_out(entries)
-    step = Step(resample_step(*types).address, table, no_explanation, keep=keep)
-    step.launches = lambda: [resample_launch(entries, counts, channels, types)]
-    return step
 
 
-def compile_kernels(in_dtype: str = "float32", out_dtype: str = "float32") -> None:
-    """Import and compile now what resampling from one type to another needs."""
+def compile_kernels() -> None:
+    """Import and compile now what :func:`resample` needs."""
     from .resampling_kernels import resample_step
 
-    resample_step(in_dtype, out_dtype).compile()
+    resample_step("float32", "float32").compile()
 
 
 def resample(samples: np.ndarray, source: float, target: float, quality: float) -> np.ndarray:
@@ -115,6 +108,7 @@ def resample(samples: np.ndarray, source: float, target: float, quality: float) 
     result: np.ndarray = limits.new_array(length * channels, np.float32, what).reshape(length, channels)
     numbers = np.array([[samples.ctypes.data], [result.ctypes.data], [len(samples)], [len(result)], [samples.shape[1]]])
     signals = Signals(numbers[2], numbers[3], numbers[4], np.array([source / target]))
-    step = make_step(numbers[0], numbers[1], signals, quality, ("float32", "float32"))
-    resample_step("float32", "float32")(step.context.ctypes.data, 0, 0)
+    table, keep = laid_out(entries_of(numbers[0], numbers[1], signals, quality))
+    resample_step("float32", "float32")(table.ctypes.data, 0, 0)
+    del keep
     return result

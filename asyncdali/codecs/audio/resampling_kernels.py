@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +13,11 @@ from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import address, larger, load_f64, load_i64, local_array, smaller
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import I32, call_ir, function_of, lanes
-from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
+from ...device.launch import element_type
 from .resampling_tables import RESAMPLE
 
 at = RESAMPLE.at
 
-_SOURCE = Path(__file__).with_suffix(".cu")
 
 PER_LOBE = 32
 """Entries of a window's table between two zeros of the sinc."""
@@ -142,11 +139,10 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
     return resample
 
 
-def resample_launch(entries: Sequence[Entry], counts: np.ndarray, channels: np.ndarray, types: tuple[str, str]) -> Launch:
-    """The same for a GPU. The table is a RESAMPLE."""
+def macros_of(types: tuple[str, str]) -> tuple[tuple[str, str | int], ...]:
+    """The macros of the CUDA kernel for element types of input and output."""
     factor, offset = _mapping(*types)
-    macros = (
-        ("IN", element_type(np.dtype(types[0]))), ("OUT", element_type(np.dtype(types[1]))), ("FACTOR", str(factor)),
-        ("OFFSET", str(offset)), ("PER_LOBE", PER_LOBE),
+    return (
+        ("IN", element_type(types[0])), ("OUT", element_type(types[1])), ("FACTOR", str(factor)), ("OFFSET", str(offset)),
+        ("PER_LOBE", PER_LOBE),
     )  # fmt: skip
-    return Launch(Kernel(_SOURCE, "resample", macros), entries, grid_of(int((counts * channels).max(initial=0)), len(counts)))

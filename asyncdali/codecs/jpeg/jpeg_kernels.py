@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compiled.addresses import address_of
+from ...compiled.feed_tables import FEED, FEED_STATE, STATE_BYTES
 from ...compiled.intrinsics import (  # fmt: skip
     call1,
     call2,
@@ -36,7 +37,6 @@ from ...compiled.job_tables import THREAD
 from ...compiled.shape_tables import HWC
 from ...compiled.step import callback, compiled, inlined, step
 from ...compiled.tables import WORD, table_of
-from ...operators.row_feeds import FEED, FEED_STATE, STATE_BYTES
 from ..image_headers import FREE_PIXELS
 from . import window
 from .jpeg_tables import (  # fmt: skip

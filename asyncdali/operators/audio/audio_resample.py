@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, storage_name
 from ...codecs.audio import resampling
 from ...types import DALIDataType
 from ..accepts import Input, Output, argument
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names
 
 _TYPES = (
     DALIDataType.INT8, DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.UINT16, DALIDataType.INT32, DALIDataType.UINT32,
@@ -18,9 +19,9 @@ _LONGEST = 2.0**40
 
 
 @register
-class AudioResample(Operator):
+class AudioResample(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "...codecs.audio.resampling_kernels"
     schema = Schema(
         name="audio_resample",
         aliases=("experimental.audio_resample",),
@@ -31,7 +32,7 @@ class AudioResample(Operator):
 
         If `dtype` differs from the input's type, ranges are mapped: FLOAT is [-1, 1], integers use the range of their type; for
         unsigned types 0.0 is the middle. Outside of the sound the signal is 0. Computed in FLOAT.""",
-        accepts=(Input(_TYPES, name="sound", ranks=(1, 2)),),
+        accepts=(Input(_TYPES, name="sound", ranks=(1, 2), likely=DALIDataType.FLOAT),),
         gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
@@ -59,32 +60,22 @@ class AudioResample(Operator):
         if wanted is not None and wanted not in _TYPES:
             raise ValueError(f"Unsupported output type: {wanted.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source, wanted = dtypes[0], self.spec.constant("dtype")
-        if source is None or source in _TYPES:
-            known = DALIDataType.FLOAT if source is None else source
-            resampling.compile_kernels(*self._names(known, known if wanted is None else wanted))
-        return [source if wanted is None else wanted]
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.resample_step(inputs[0], outputs[0])]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        wanted = self.spec.constant("dtype")
-        wanted = source.dtype if wanted is None else wanted
         lengths = source.shapes[:, 0]
         before, after = self._rates(lengths, arguments)
         shapes = source.shapes.copy()
         shapes[:, 0] = counts = _counts(lengths, before, after)
-        output = Batch(shapes, wanted, source.layout, device=source.device, source_info=source.source_info)
+        output = self.output(source, shapes)
         channels = source.shapes[:, 1] if source.ndim == 2 else np.ones_like(lengths)
         ratios = np.divide(before, after, out=np.zeros_like(before), where=after > 0)
-        step = resampling.make_step(
-            source.addresses, output.addresses, resampling.Signals(lengths, counts, channels, ratios), self.spec.constant("quality"),
-            self._names(source.dtype, wanted),
-        )  # fmt: skip
-        return Planned([output], [step])
-
-    def _names(self, source: DALIDataType, wanted: DALIDataType) -> tuple[str, str]:
-        return storage_dtype(source).name, storage_dtype(wanted).name
+        signals = resampling.Signals(lengths, counts, channels, ratios)
+        entries = resampling.entries_of(source.addresses, output.addresses, signals, self.spec.constant("quality"))
+        types, items = (storage_name(source.dtype), storage_name(output.dtype)), counts * channels
+        return self.made(source, output, entries, lambda: Cuda("resample", items, types=self.kernels.macros_of(types)))
 
     def _rates(self, lengths: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
         """Sampling rates before and after, or numbers in the same ratio: float64[samples]."""

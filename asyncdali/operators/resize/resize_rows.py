@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ...compiled.addresses import address_of
+from ...compiled.feed_tables import FEED_STATE
 from ...compiled.intrinsics import call3, larger, load_i64, smaller, store_i64, view_i32, view_i64
 from ...compiled.step import compiled, inlined
 from ..base import Step
-from ..row_feeds import BAND, FEED_STATE, RowFeed
+from ..row_feeds import BAND, RowFeed
 from .resize_kernels import _BYTES, ROWS, _columns, _row_blend
 from .resize_tables import FILTER, RESIZE, RESIZE_RECORD, TAP_HEAD
 from .tap_kernels import DESCRIPTIONS, NN
