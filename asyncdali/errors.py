@@ -232,7 +232,7 @@ def lines_of(error: BaseException) -> list[tuple[str, int]]:
         seen.add(id(cause))
         if isinstance(cause, RaisedBefore):
             found += [(name, int(line)) for name, line in re.findall(r'File "([^"]+)", line (\d+)', cause.args[0])]
-        cause = cause.__cause__ or cause.__context__
+        cause = cause.__context__ if cause.__cause__ is None else cause.__cause__
     return found
 
 

@@ -294,7 +294,9 @@ def last_of(error: BaseException) -> BaseException:
     """The end of the chain of causes and contexts that a traceback shows."""
     seen = {id(error)}
     while True:
-        following = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        following = error.__cause__
+        if following is None and not error.__suppress_context__:
+            following = error.__context__
         if following is None or id(following) in seen:
             return error
         seen.add(id(following))

@@ -102,7 +102,7 @@ class uninterrupted:
             try:
                 self.handle(number, frame)
             except BaseException as raised:
-                error = error or raised
+                error = raised if error is None else error
         if error is not None:
             try:
                 raise error

@@ -240,7 +240,7 @@ class EvalContext:
             try:
                 work.batches()
             except Exception as error:
-                failure = failure or error
+                failure = error if failure is None else failure
         if failure is not None:
             try:
                 raise failure

@@ -232,7 +232,8 @@ class Session:
 
     def nothing_left(self) -> BaseException:
         """The exception to raise when no iteration is in flight: a source's error, or StopIteration."""
-        return self.producer.take_failure() or StopIteration()
+        error = self.producer.take_failure()
+        return StopIteration() if error is None else error  # an exception of a program may be false
 
     @functools.cached_property
     def source_thread(self) -> CallThread:

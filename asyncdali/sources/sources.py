@@ -178,7 +178,7 @@ class Sources:
                     raise
                 with uninterrupted():
                     puller.failed()
-                error = error or failure
+                error = failure if error is None else error
         self._held_for = index, self.iteration
         if error is not None:
             try:

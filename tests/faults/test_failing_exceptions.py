@@ -34,6 +34,15 @@ SCRIPT = """
         def __getstate__(self):
             raise RuntimeError("cannot be stored")
 
+    class Empty(Exception):
+        def __len__(self):
+            return 0
+
+    class Compared(Exception):
+        def __eq__(self, other):
+            raise RuntimeError("cannot be compared")
+        __hash__ = None
+
     class Argument:
         def __str__(self):
             raise ValueError("no argument")
@@ -43,7 +52,7 @@ SCRIPT = """
 
     MADE = [
         lambda: Text("x"), lambda: Shown("x"), lambda: Exits("x"), lambda: Number("x"), lambda: Stored("x"), lambda: KeyError(Argument()),
-        lambda: ValueError(Argument()),
+        lambda: ValueError(Argument()), Empty, Compared,
     ]
 
     def fail(k):
@@ -86,6 +95,8 @@ SCRIPT = """
         for _ in range(2):
             try:
                 found.append(pipe.run()[0].as_array().ravel().tolist())
+            except StopIteration:
+                found.append("the end")  # an error that counts as false was taken for no error
             except Exception as error:
                 found.append("error")
         assert found == [[0], "error"], (type(make()).__name__, found)

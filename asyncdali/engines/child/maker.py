@@ -113,7 +113,7 @@ class Maker:
         except Exception as failure:
             record, error = None, EngineError(f"an engine cannot use a request: {type(failure).__name__}: {failure}")
         if record is None:
-            answer({"a": key, "error": packed(error or RuntimeError("no record")), "took": 0, "moves": 0}, [])
+            answer({"a": key, "error": packed(RuntimeError("no record") if error is None else error), "took": 0, "moves": 0}, [])
             return
         self._count += 1
         began = now()

@@ -112,7 +112,7 @@ def _become(program: Program | None, failure: BaseException | None, channel: soc
     os.close(alive)
     ours = channels.opened(theirs)
     if program is None:
-        channels.send(ours, channels.message({"failed": packed(failure or RuntimeError("there is no program"))}))
+        channels.send(ours, channels.message({"failed": packed(RuntimeError("there is no program") if failure is None else failure)}))
         leave(1)
     run_engine(lambda: program, ours, status)
 

@@ -95,9 +95,9 @@ class SourceCalls:
             nonlocal error, left
             left -= 1
             if isinstance(result, StopIteration):
-                error = error or RuntimeError("a source ended at a position for which it has returned a batch before")
-            elif isinstance(result, Exception):
-                error = error or result
+                result = RuntimeError("a source ended at a position for which it has returned a batch before")
+            if isinstance(result, Exception):
+                error = result if error is None else error
             else:
                 found.update({name: _filled(batch, fill.get(name)) for name, batch in result.items()})
             if not left:

@@ -221,6 +221,6 @@ class Ordered(Generic[Kind]):
     def give_up(self, reason: str) -> None:
         self.broken = reason
         for asked in self.asked.values():
-            if asked.answer is None:
-                asked.error = asked.error or RuntimeError(reason)
+            if asked.answer is None and asked.error is None:
+                asked.error = RuntimeError(reason)
         self._deliver()

@@ -416,7 +416,8 @@ class Executor:
 
         def abandon() -> None:
             for record in self.admission.unfinished():
-                record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
+                if record.error is None:
+                    record.error = PipelineClosed("the pipeline was closed while this iteration was in flight")
                 record.finish()
             done.set()
 

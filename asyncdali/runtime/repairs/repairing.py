@@ -299,8 +299,9 @@ def _origin(reader: Any, index: int) -> str | None:
 
 def _cause(error: OperatorError) -> str:
     """The first line of the cause of an operator's error."""
-    text = message_of(error.__cause__ or error).strip()
-    return text.splitlines()[0][:300] if text else type(error.__cause__ or error).__name__
+    cause = error if error.__cause__ is None else error.__cause__
+    text = message_of(cause).strip()
+    return text.splitlines()[0][:300] if text else type(cause).__name__
 
 
 def _because(made: TooManyBad, error: OperatorError) -> BaseException:

@@ -139,7 +139,8 @@ class DALIServer:
             try:
                 run.record = feed_and_launch(self.pipeline, dict(zip(self._inputs, run.columns, strict=True)))
                 if run.record is None:
-                    raise core_of(self.pipeline).built().producer.take_failure() or RuntimeError("a source of the pipeline's own has ended")
+                    error = core_of(self.pipeline).built().producer.take_failure()
+                    raise RuntimeError("a source of the pipeline's own has ended") if error is None else error
                 self._running.append(run)
             except Exception as error:
                 run.outcome = set_aside(error)
