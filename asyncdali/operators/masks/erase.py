@@ -53,7 +53,7 @@ class Erase(MovingOperator):
                 target = (begin[:, k] * pieces.targets[:, axes]).sum(axis=1)
                 # The offset of a region along the channels is also the offset of its fill values.
                 pieces.add(values, extents, strides, offset + (begin[:, k] * strides[:, axes]).sum(axis=1), target_offset=target)
-        return self.moved(pieces)
+        return self.copied(pieces)
 
     def _axes(self, source: Batch) -> list[int]:
         if self.spec.given("axes") and not self.spec.given("axis_names"):

@@ -61,7 +61,7 @@ class Paste(MovingOperator):
         pieces = Pieces(output)
         pieces.fill(self._colour, axis=2)
         pieces.add(source, source.shapes, dense_strides(source.shapes, 1), target_offset=(start * pieces.targets[:, :2]).sum(axis=1))
-        return self.moved(pieces)
+        return self.copied(pieces)
 
 
 def _refuse(wrong: Any, message: str) -> None:

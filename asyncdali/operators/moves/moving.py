@@ -15,6 +15,6 @@ class MovingOperator(KernelOperator):
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [self.kernels.copy_step]
 
-    def moved(self, pieces: Pieces) -> Planned:
+    def copied(self, pieces: Pieces) -> Planned:
         """The plan that copies the pieces."""
         return Planned([pieces.output], [pieces.step(self.kernels.copy_step)])

@@ -53,7 +53,7 @@ class Join(MovingOperator):
                 extents = strides = np.ones((len(batch), 1), np.int64)
             pieces.add(batch, extents, strides, targets=targets, target_offset=offset)
             offset = offset + along * (1 if self.new_axis else batch.shapes[:, axis])
-        return self.moved(pieces)
+        return self.copied(pieces)
 
     def _place(self, layout: str, ndim: int) -> tuple[int, str]:
         """The axis, and the layout of the output."""

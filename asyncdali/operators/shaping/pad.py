@@ -52,7 +52,7 @@ class Pad(MovingOperator):
             values = fill_values(arguments.scalars("fill_value", np.float32), source.dtype)
             pieces.fill(values, where=grown, per_sample=True)
         pieces.add(source, source.shapes, dense_strides(source.shapes, source.itemsize))
-        return self.moved(pieces)
+        return self.copied(pieces)
 
     def _shapes(self, source: Batch, arguments: Arguments) -> np.ndarray:
         axes, lengths = self._axes(source, arguments)

@@ -44,7 +44,7 @@ class Transpose(MovingOperator):
             return Planned([Batch.alias(source, output.shapes, source.dtype, output.layout)])
         pieces = Pieces(output)
         pieces.add(source, output.shapes, dense_strides(source.shapes, source.itemsize)[:, order])
-        return self.moved(pieces)
+        return self.copied(pieces)
 
     def _layout(self, source: Batch, order: list[int]) -> str:
         wanted: str | None = self.spec.constant("output_layout")
