@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from asyncdali_workers import limits
 
-from .compiled.addresses import address_of
+from .compiled.addresses import address_of, products
 from .types import DALIDataType, to_dali_type
 from .types.conversions import FROM_DTYPE, STORAGE
 
@@ -321,7 +321,7 @@ class Batch:
 
     def counts(self) -> np.ndarray:
         """Elements of each sample, int64[samples]."""
-        return np.ascontiguousarray(self.shapes.prod(axis=1), np.int64)
+        return np.ascontiguousarray(products(self.shapes), np.int64)
 
     def sizes(self) -> np.ndarray:
         """Bytes of each sample, int64[samples]."""

@@ -9,10 +9,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-extern "C" {  // the function of Python's library; returns with the lock held
+extern "C" {  // functions of Python's library
 void *PyEval_GetFrame();
 void *PyFrame_GetCode(void *);
 int PyFrame_GetLineNumber(void *);
+void *PyFrame_GetBack(void *);
+void Py_IncRef(void *);
+void Py_DecRef(void *);
 void *PyObject_GetAttrString(void *, const char *);
 const char *PyUnicode_AsUTF8(void *);
 }
@@ -35,10 +38,18 @@ static void count(void *caller) {
         std::memset(&info, 0, sizeof info);
         dladdr(caller, &info);
         const char *file = info.dli_fname ? std::strrchr(info.dli_fname, '/') : nullptr;
-        void *frame = PyEval_GetFrame(), *name = frame ? PyObject_GetAttrString(PyFrame_GetCode(frame), "co_filename") : nullptr;
-        std::fprintf(
-            stderr, "ENTRY %ld %s %s:%d\n", (long)own->id, file ? file + 1 : "?", name ? PyUnicode_AsUTF8(name) : "?",
-            frame ? PyFrame_GetLineNumber(frame) : 0);
+        std::fprintf(stderr, "ENTRY %ld %s", (long)own->id, file ? file + 1 : "?");
+        void *frame = PyEval_GetFrame();  // borrowed; the next functions return references of the caller's own
+        Py_IncRef(frame);
+        for (int depth = 0; depth < 4 && frame; depth++) {
+            void *code = PyFrame_GetCode(frame), *name = PyObject_GetAttrString(code, "co_filename");
+            std::fprintf(stderr, " %s:%d", name ? PyUnicode_AsUTF8(name) : "?", PyFrame_GetLineNumber(frame));
+            void *back = PyFrame_GetBack(frame);
+            Py_DecRef(name), Py_DecRef(code), Py_DecRef(frame);
+            frame = back;
+        }
+        Py_DecRef(frame);
+        std::fprintf(stderr, "\n");
     }
 }
 

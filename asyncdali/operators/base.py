@@ -216,11 +216,6 @@ class Operator:
         """Whether it may wait long: for the network, for another process, or for the user's Python. By default, `prepare` may."""
         return self.barrier or self.prepares(self.spec)
 
-    @property
-    def least_in_flight(self) -> int:
-        """The number of iterations that must be in flight for its full speed."""
-        return 1
-
     def counted(self) -> tuple[tuple[str, int], ...]:
         """Counts since ``build()``: (name, number) pairs, always with the same names in the same order."""
         return ()

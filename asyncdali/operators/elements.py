@@ -71,7 +71,7 @@ class ElementOperator(TwoFileOperator):
 
     def planned(self, source: Batch, output: Batch, numbers: np.ndarray) -> Planned:
         """The plan of a batch."""
-        counts = np.ascontiguousarray(source.shapes.prod(axis=1) // self.group)
+        counts = np.ascontiguousarray(source.counts() // self.group)
         entries = TABLE.entries(
             inputs=source.addresses, outputs=output.addresses, counts=counts, numbers=numbers, width=numbers.shape[1], samples=len(source)
         )

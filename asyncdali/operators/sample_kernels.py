@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..batch import Batch, storage_dtype
+from ..compiled.addresses import products
 from ..compiled.convert_kernels import converter, view
 from ..compiled.intrinsics import load_i64, view_f32, view_i64
 from ..compiled.job_tables import THREAD
@@ -104,7 +105,7 @@ def make_samples_step(step: Compiled, cuda_source: Path, inputs: list[Batch], ou
     counts = np.empty((samples, len(batches)), np.int64)
     for column, batch in enumerate(batches):
         same = column and batch.shapes is batches[column - 1].shapes
-        counts[:, column] = counts[:, column - 1] if same else batch.shapes.prod(axis=1)
+        counts[:, column] = counts[:, column - 1] if same else products(batch.shapes)
     work = np.ascontiguousarray(counts[:, len(inputs)] if items is None else items)
     sizes = None if scratch is None else np.ascontiguousarray(scratch, np.int64)
     table_type = sample_table(len(inputs), len(outputs))

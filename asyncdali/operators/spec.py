@@ -113,7 +113,7 @@ class Iteration:
     prepared    the return value of :meth:`Operator.prepare`
     first       for a part of the samples: the number of its first sample
     whole       for a part: samples of the whole iteration, of which `batch_size` are computed; 0: all are computed
-    following   for an operator that reads files of several iterations together: the number of later iterations that are due, too
+    following   for an operator that reads files of several iterations together: the number of later iterations to read
     notes       gets the windows that the operator chooses (:meth:`note_windows`); None: they are not wanted
     """
 

@@ -86,8 +86,8 @@ class Replaces(Protocol):
 class Draw(NamedTuple):
     """The samples of one iteration: their indices, int64[samples], and the positions before and behind the iteration.
 
-    Of an iteration of `whole` samples only those from `first` on may be wanted; 0: all are. This number of later iterations, `following`,
-    is due, too.
+    Of an iteration of `whole` samples only those from `first` on may be wanted; 0: all are. Files of `following` later iterations
+    may be read together with these.
     """
 
     begin: OrderPosition

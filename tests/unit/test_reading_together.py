@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from helpers.cuda import StandIn, use
 from PIL import Image
 
 from asyncdali import fn, pipeline_def
-from asyncdali.errors import PipelineClosed
 from asyncdali.readers.files import contents
+from asyncdali.runtime.order.placement import OnCaller
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 
@@ -48,20 +47,12 @@ def graph(paths):
     return fn.decoders.image(files, device="mixed"), files, labels
 
 
-class Reads(list[int]):
-    """The numbers of files that were read at a time. Nothing is read before `begin` is set."""
-
-    def __init__(self) -> None:
-        self.begin = threading.Event()
-        self.begin.set()
-
-
 @pytest.fixture
 def reads(monkeypatch):
-    noted, whole_files = Reads(), contents.whole_files
+    """The numbers of files that were read at a time."""
+    noted, whole_files = [], contents.whole_files
 
     def note(texts, *given):
-        assert noted.begin.wait(300)
         noted.append(len(texts.starts))
         return (yield from whole_files(texts, *given))
 
@@ -80,42 +71,48 @@ def same(made, expected) -> None:
                 np.testing.assert_array_equal(one, two)
 
 
-def run(paths, iterations: int, depth: int, reads: Reads | None = None, **options) -> list[list[list[np.ndarray]]]:
-    """With `reads`, all iterations that fit into the queue are due before the first file is read."""
+def run(paths, iterations: int, depth: int, **options) -> list[list[list[np.ndarray]]]:
     with graph(paths, prefetch_queue_depth=depth, **options) as pipe:
-        if reads is not None:
-            reads.begin.clear()
-        pipe.schedule_run()
-        if reads is not None:
-            reads.begin.set()
-        found = []
-        for _ in range(iterations):
-            pipe.schedule_run()
-            found.append(shown(pipe.outputs()))
-        return found
+        return [shown(pipe.run()) for _ in range(iterations)]
 
 
 def test_batches_are_those_of_single_reads(paths, reads):
     """Epochs end inside of what is read together, and some batches have files of another kind."""
-    expected = run(paths, 24, 2, reads)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(contents, "_MOST_BYTES_TOGETHER", 1)
+        expected = run(paths, 24, 2)
     assert set(reads) == {BATCH}
-    reads.clear()
-    same(run(paths, 24, 6, reads), expected)
-    assert reads[:2] == [BATCH, 3 * BATCH]  # the size of the first files is unknown
+    for depth in (2, 6):
+        reads.clear()
+        same(run(paths, 24, depth), expected)
+        assert reads[:2] == [BATCH, 6 * BATCH] and set(reads[2:]) == {6 * BATCH}  # the size of the first files is unknown
 
 
-@pytest.mark.parametrize(("depth", "most"), [(4, 1), (5, 2), (8, 3)])
-def test_enough_iterations_stay_in_progress(paths, reads, depth, most):
-    run(paths, 12, depth, reads)
-    assert max(reads) == 3 * BATCH if most > 1 else BATCH
-    with graph(paths, prefetch_queue_depth=depth) as pipe:
-        pipe.build()
-        assert pipe._core.session.executor.admission.together == most
+def test_a_smaller_batch_reads_its_own_files(paths, reads):
+    """The samples that were read for later batches are others than those behind a smaller batch."""
+
+    def sizes():
+        yield from (np.zeros((size, 1), np.float32) for size in (BATCH, BATCH, BATCH - 1, BATCH, BATCH, BATCH - 2, BATCH))
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0, seed=5, prefetch_queue_depth=2)
+    def fed():
+        files, _ = fn.readers.file(files=paths, random_shuffle=True, initial_fill=8, name="Reader")
+        return fn.decoders.image(files, device="mixed"), files, fn.external_source(sizes, batch=True)
+
+    def result():
+        with fed() as pipe:
+            return [shown(pipe.run()[:2]) for _ in range(7)]
+
+    found = result()
+    assert 6 * BATCH in reads
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(contents, "_MOST_BYTES_TOGETHER", 1)
+        same(found, result())
 
 
 def test_large_batches_are_read_one_by_one(paths, reads, monkeypatch):
     monkeypatch.setattr(contents, "_MOST_BYTES_TOGETHER", 100)
-    run(paths, 12, 6, reads)
+    run(paths, 12, 6)
     assert set(reads) == {BATCH}
 
 
@@ -124,21 +121,17 @@ def test_an_error_belongs_to_its_iteration(paths, reads, tmp_path):
     expected = run(paths, 16, 2)
     (tmp_path / "07.img").rename(tmp_path / "gone")
     reads.clear()
-    reads.begin.clear()
     found = []
     with graph(paths, prefetch_queue_depth=6) as pipe:
-        pipe.schedule_run()
-        reads.begin.set()
         for _ in range(16):
-            pipe.schedule_run()
             try:
-                found.append(shown(pipe.outputs()))
+                found.append(shown(pipe.run()))
             except RuntimeError as error:
                 assert "07.img" in str(error)
                 found.append(None)
     gone = np.frombuffer((tmp_path / "gone").read_bytes(), np.uint8)
     assert found.count(None) == sum(any(np.array_equal(file, gone) for file in batch[1]) for batch in expected) > 1
-    assert 3 * BATCH in reads
+    assert 6 * BATCH in reads
     same([batch for batch in found if batch is not None], [b for a, b in zip(found, expected, strict=True) if a is not None])
 
 
@@ -153,7 +146,6 @@ def test_a_checkpoint_between_iterations_that_are_read_together(paths):
 
 
 def test_a_caller_that_queues_nothing_more_gets_all_iterations(paths):
-    """Queued iterations wait for later ones only while others are in progress."""
     expected = run(paths, 12, 2)
     with graph(paths, prefetch_queue_depth=6) as pipe:
         found = []
@@ -165,17 +157,13 @@ def test_a_caller_that_queues_nothing_more_gets_all_iterations(paths):
     same(found[:12], expected)
 
 
-def test_closing_while_iterations_wait_to_be_admitted(paths, reads, monkeypatch):
-    """A caller that waits for an iteration gets an error."""
-    pipe = graph(paths, prefetch_queue_depth=6)
-    pipe.run()
-    executor = pipe._core.session.executor
-    admission = executor.admission
-    monkeypatch.setattr(admission, "_least", -1)
-    monkeypatch.setattr(admission, "together", 100)
-    record = executor.new_record(admission._admitted + len(admission._queued), BATCH)
-    executor.submit(record)
-    assert admission.unfinished()[-1] is record and not record.finished
-    pipe.close()
-    record.wait()
-    assert isinstance(record.error, PipelineClosed)
+def test_the_caller_wakes_no_thread_for_an_iteration(paths):
+    """Its call has the interpreter; another thread would wait for it beside a thread that runs pure Python."""
+    with graph(paths, prefetch_queue_depth=2) as pipe:
+        pipe.run()
+        session = pipe._core.session
+        woken = []
+        session.executor.stages.cpu.submit = woken.append
+        for _ in range(12):
+            pipe.run()
+        assert isinstance(session.executor.placement, OnCaller) and not woken

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 _NONE = (0,) * 6
+_STAGED = 64 << 10
+"""Bytes of pageable memory that the driver copies without waiting (CUDA runtime API, "API synchronization behavior")."""
 _FEW_COMMANDS = 64
 """Most commands that are executed with the interpreter lock held. A command takes some microseconds, a busy thread keeps the lock for
 5 ms."""
@@ -86,10 +88,11 @@ class Commands:
     def copy(self, target: int, source: int, size: int, pinned: bool = False) -> None:
         """Copy bytes between any kinds of memory. Host memory that is read must stay alive until the stream has copied it.
 
-        `pinned`: no side is pageable host memory. The driver copies pageable memory before it returns.
+        `pinned`: no side is pageable host memory. The driver copies pageable memory before it returns. Of more than 64 KB, it may wait for
+        the stream.
         """
         self._count += 1
-        self._brief = self._brief and pinned
+        self._brief = self._brief and (pinned or size <= _STAGED)
         self._words += tables.COPY_COMMAND.entries(kind=tables.COPY, stream=self.stream, target=target, source=source, bytes=size)
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, context: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...compiled.addresses import products
 from ...compiled.convert_kernels import slicing_converter, storage, view
 from ...compiled.intrinsics import larger, load_i64, smaller, view_i64
 from ...compiled.step import Compiled, inlined, pasted, step_variant
@@ -145,7 +146,7 @@ def make_crop_step(
             pieces[:, 0, PIECE_HEAD.word.offset] = (begin * records[:, _IN_STRIDE]).sum(axis=1)
             sizes = storage(in_name).itemsize, storage(out_name).itemsize
             return [move_launch(in_addresses, out_addresses, pieces, 0, types, sizes)]
-        positions = records[:, word.out_extent_f : word.out_extent_c].prod(axis=1)
+        positions = products(records[:, word.out_extent_f : word.out_extent_c])
         return [Launch(Kernel(_SOURCE, "crop", types), entries, grid_of(int(positions.max(initial=0)), count))]
 
     return Step(crop_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)

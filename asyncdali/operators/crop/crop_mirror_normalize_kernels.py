@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiled.addresses import products
 from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
 from ...compiled.step import Compiled, inlined, pasted, step_variant
@@ -277,7 +278,7 @@ class Normalisation:
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype))
         self._in_size = np.dtype(in_dtype).itemsize
         self._kernel = Kernel(_SOURCE, "crop_mirror_normalize", (*types, ("RESIZED", 0)))
-        self._rows = int(records[:, word.out_extent_f : word.out_extent_w].prod(axis=1).max(initial=0))
+        self._rows = int(products(records[:, word.out_extent_f : word.out_extent_w]).max(initial=0))
         self._width = int(records[:, word.out_extent_w].max(initial=0))
         channels = int(records[0, word.in_extent_c]) if len(records) else 0
         strides = records[:, (word.in_extent_c, word.in_stride_c, word.in_stride_w)]

@@ -335,11 +335,6 @@ class LaneChooser:
         """Whether the GPU decodes any samples."""
         return self.engines is not None or self.hybrid is not None
 
-    @property
-    def least_in_flight(self) -> int:
-        """The number of iterations that must be in flight for the full speed of all lanes."""
-        return 1 if self.hybrid is None else _HYBRID_DEPTH
-
     def choose(self, files: Encoded, windows: Windows, outputs: np.ndarray) -> GpuImages | None:
         """The samples for the GPU's decoders; None if there are none. `outputs`: addresses of the output's samples, filled in later.
 

@@ -221,10 +221,6 @@ class ImageDecoder(Operator):
     def may_wait(self) -> bool:
         return False
 
-    @property
-    def least_in_flight(self) -> int:
-        return 1 if self._lanes is None else self._lanes.least_in_flight
-
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         shapes = source.shapes

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.addresses import address_of
+from ...compiled.addresses import address_of, products
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from . import survey_kernels
 from .plane_tables import AXES, PLANES
@@ -90,7 +90,7 @@ def _small_windows(
 
 
 def _line_launches(kernel: Kernel, values: dict[str, Any], records: np.ndarray, terms: int, number: int) -> list[Launch]:
-    elements = records.prod(axis=1)
+    elements = products(records)
     before = np.ascontiguousarray(elements.cumsum() - elements, np.int64)
     total = 4 * int(elements.sum())
     axes = [_WIDTH, _HEIGHT, *([_DEPTH] if number == len(AXES) else [])]

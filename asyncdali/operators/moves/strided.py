@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.addresses import address_of
+from ...compiled.addresses import address_of, products
 from ...device.launch import LINE, LINES_AT_ONCE, Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ..base import Step, no_explanation
@@ -207,7 +207,7 @@ def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str,
 
 def bordered_launch(source: Batch, output: Batch, context: tuple[Entry, ...]) -> Launch:
     """A window that extends beyond its input's bounds; `context` is a BORDERED."""
-    largest = int(output.shapes.prod(axis=1).max(initial=0))
+    largest = int(products(output.shapes).max(initial=0))
     kernel = Kernel(_SOURCE, "bordered", _moved_types(source.dtype, output.dtype))
     return Launch(kernel, context, grid_of(largest, len(output)))
 

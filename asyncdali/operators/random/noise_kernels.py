@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.addresses import address_of
+from ...compiled.addresses import address_of, products
 from ...compiled.c_library import same_as_platform
 from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import address, fma32, fma64, load_f32, load_i64, local_array, smaller, view_f64
@@ -329,7 +329,7 @@ def make_step(
 
     cuda  the kernel of ``noise_kernels.cu``
     """
-    counts = np.ascontiguousarray(source.shapes.prod(axis=1), np.int64)
+    counts = np.ascontiguousarray(products(source.shapes), np.int64)
     key, hi, lo, phase = position_words(position).values()
     entries = NOISE.entries(
         inputs=source.addresses,

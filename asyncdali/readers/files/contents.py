@@ -204,8 +204,8 @@ def whole_files(
     return contents
 
 
-_MOST_TOGETHER, _MOST_BYTES_TOGETHER = 3, 128 << 20
-"""Most batches, and most bytes of files, that are read together. All of these bytes stay in memory until the last batch is dropped."""
+_MOST_BYTES_TOGETHER = 128 << 20
+"""Most bytes of files that are read together. All of these bytes stay in memory until the last batch is dropped."""
 
 
 class FileContentsReader(ReaderOperator):
@@ -271,10 +271,13 @@ class FileContentsReader(ReaderOperator):
         return (yield from self._read(draw.indices, ahead))
 
     def _due(self, draw: Draw) -> list[Draw]:
-        """The samples of this iteration and of those that follow, as far as their files should be read together."""
+        """The samples of this iteration and of those that will follow, as far as their files should be read together.
+
+        If others follow (after a smaller batch), these contents are dropped and the right files are read.
+        """
         samples, draws = len(draw.indices), [draw]
         expected = self._expected.bytes_of(samples)
-        most = min(1 + draw.following, _MOST_TOGETHER, _MOST_BYTES_TOGETHER // expected) if expected else 1
+        most = min(1 + draw.following, _MOST_BYTES_TOGETHER // expected) if expected else 1
         while len(draws) < most:
             begin = draws[-1].behind
             indices, behind = self.taken(begin, samples)

@@ -214,9 +214,11 @@ class DeviceSegmentRun(SegmentRun):
             host = Batch(batch.shapes, batch.dtype, batch.layout)
             host.place(batch.owner)
             self._to_device(batch)
-            self._uploads.append((batch, host))
-        for batch, source in (*self._uploads, *self._downloads):
+            keep.extend(self._copy(batch, host, pinned=True))
+        for batch, source in self._uploads:
             keep.extend(self._copy(batch, source))
+        for batch, source in self._downloads:
+            keep.extend(self._copy(batch, source, pinned=True))
         launches: Launches = []
         for decode in self._decoded:
             launches += decode.gather(self._device, self._commands, self._passing, keep)
@@ -339,8 +341,11 @@ class DeviceSegmentRun(SegmentRun):
                 self._ordered.add(id(buffer.ready))
                 self._commands.wait(buffer.ready)
 
-    def _copy(self, target: Batch, source: Batch) -> list[object]:
-        """Queue the copy of a contiguous batch to `target`. Returns the object that must stay alive until then."""
+    def _copy(self, target: Batch, source: Batch, pinned: bool = False) -> list[object]:
+        """Queue the copy of a contiguous batch to `target`. Returns the object that must stay alive until then.
+
+        `pinned`: the memory on the host is the device's staging memory.
+        """
         owner = (target.alias_of or target).owner
         size = owner.size if isinstance(owner, DeviceBuffer) and target.alias_of is None else int(target.sizes().sum())
         commands = self._commands
@@ -352,10 +357,10 @@ class DeviceSegmentRun(SegmentRun):
             commands.copy(start, address_of(values), size)
             return [values]
         if source.contiguous:
-            commands.copy(start, int(source.addresses[0]), size)
+            commands.copy(start, int(source.addresses[0]), size, pinned)
             return [source.memory_owner]
         for to, at, part in pieces(start, source):
-            commands.copy(to, at, part)
+            commands.copy(to, at, part, pinned)
         return [source.memory_owner]
 
     def _gathered(self, keep: list[object]) -> Launches:

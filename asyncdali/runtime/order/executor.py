@@ -21,7 +21,7 @@ from ...access import Access
 from ...device.buffers import BufferPool
 from ...device.threads import Reports, WorkerState
 from ...errors import PipelineClosed
-from ...operators.base import Environment, Trait
+from ...operators.base import Environment, Operator, Trait
 from ...types import OperatorConcurrency
 from ..counting.counters import PipelineCounters
 from ..counting.memory_statistics import MemoryStatistics
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from ..templates import Templates
 
 log = logging.getLogger("asyncdali")
+
+
+_READ_TOGETHER = 6
+"""Most batches of files that are read together for a GPU. Each job of reading is one more entry into the interpreter."""
 
 
 class Loaded(NamedTuple):
@@ -146,13 +150,15 @@ class Executor:
                 segment.instant = False  # the deciding thread must not make calls that can block
                 segment.templates = _device_templates(segment)
                 segment.anywhere = all(Trait.ACTS_OUTSIDE not in one.traits and not one.barrier for one in operators)
+            elif self.gpu is not None and not segment.in_engines:
+                segment.anywhere = all(_only_plans(built.operator) for built in segment.operators)
+                for built in segment.operators:
+                    built.following = _READ_TOGETHER - 1 if Trait.READS_TOGETHER in built.operator.traits else 0
         if self.counters is not None:
             self._count(self.counters, segments)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         if self.gpu is not None:
             self.caller_makes = all(segment.anywhere for segment in segments)
-            if not any(segment.in_engines for segment in segments):
-                self.admission.gather([built.operator for built in program.operators()], self._depth)
         self.placement = place(self, segments)
         self._program = program
 
@@ -212,10 +218,6 @@ class Executor:
     def inherited(self) -> bool:
         """Whether this is a forked child's copy. The threads exist only in the parent."""
         return _forks.pid != self._pid
-
-    def following(self, record: Record) -> int:
-        """Number of later iterations that are admitted. Their positions follow, because no iteration fails to be planned."""
-        return self.admission.following(record)
 
     def check_process(self) -> None:
         """RuntimeError in a forked child."""
@@ -289,10 +291,8 @@ class Executor:
             record.edges = []
             if record.error is None:
                 record.fed = {}  # of a failed iteration it may be needed to make it again
-            waiting = self.admission.leave(record)
+            self.admission.leave(record)
             record.finish()
-            if waiting:
-                self.admit_all()
         self._scheduler.pump()
 
     # --- on stage and worker threads
@@ -441,6 +441,11 @@ def _device_templates(segment: BuiltSegment) -> Templates | None:
     from ..templates.device import device_templates
 
     return device_templates(segment.operators, segment.kept, segment.returned, segment.fuses_launches)
+
+
+def _only_plans(operator: Operator) -> bool:
+    """Whether an operator on the CPU has little to do on the thread that plans it: a few draws, or files that worker threads read."""
+    return operator.instant or (Trait.READS_TOGETHER in operator.traits and not operator.may_wait)
 
 
 def _nothing() -> None:

@@ -190,8 +190,7 @@ class OnThreads(Placement):
 
     def admit(self, record: Record, awaited: bool) -> None:
         self._executor.admission.queue(record)
-        if not self._executor.admission.gathers:
-            self._request_admission()
+        self._request_admission()
 
     def _request_admission(self) -> None:
         # The stage thread instead of the loop's thread: two switches of the interpreter lock less.
@@ -255,9 +254,11 @@ class OnThreads(Placement):
 
 
 class OnCaller(OnThreads):
-    """A caller that waits for its iteration makes short segments itself, and plans segments of a GPU.
+    """A caller that waits for its iteration makes short segments itself. With a GPU, each caller admits its iteration and plans what can be
+    planned.
 
-    Nothing would happen at the same time, and waking another thread and waiting for it would take 20 to 60 us of processor time.
+    Nothing would happen at the same time, and waking another thread and waiting for it would take 20 to 60 us of processor time. Beside a
+    GPU and a thread that runs pure Python, the other thread would wait for the interpreter, which the caller has.
     """
 
     def __init__(self, executor: Runs, segments: list[BuiltSegment]):
@@ -266,7 +267,7 @@ class OnCaller(OnThreads):
         """The thread of the user that decides while it waits."""
 
     def admit(self, record: Record, awaited: bool) -> None:
-        if not (awaited and only_ctrl_c()):
+        if not ((awaited or self._executor.gpu is not None) and only_ctrl_c()):
             super().admit(record, awaited)
             return
         self._executor.admission.queue(record)

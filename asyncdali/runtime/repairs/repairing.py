@@ -55,9 +55,6 @@ class _Host:
     def __init__(self, allocate: Callable[[int], np.ndarray]):
         self.allocate = allocate
 
-    def following(self, record: Record) -> int:
-        return 0
-
 
 class Repairs:
     """The bad samples of one pipeline.

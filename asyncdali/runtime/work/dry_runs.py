@@ -49,9 +49,6 @@ class _Alone:
         self.allocate = allocate
         self._state = WorkerState()
 
-    def following(self, record: Record) -> int:
-        return 0
-
     def work(self, job: Job) -> BaseException | None:
         """Do a job and return its error, if any."""
         job.work(self._state)

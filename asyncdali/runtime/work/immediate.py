@@ -107,10 +107,6 @@ class Engine:
         """Make the GPU, if there is one, the calling thread's device within the block. The thread is the user's."""
         return nullcontext() if self.gpu is None else self.gpu.entered()
 
-    def following(self, record: Record) -> int:
-        """No iteration is known before the program asks for it."""
-        return 0
-
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""
         done = threading.Event()

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ...compiled.addresses import address_of
+from ...compiled.addresses import address_of, clear
 from ...compiled.job_tables import FLAGS, JOB, OWN_TIMES, TIMES
 from ...device.base import Event
 from ...device.joint import Joint
@@ -228,7 +228,7 @@ class CompiledSamples(Job):
         block[functions:slot_arrays] = [*[step.function for step in self.steps], *[address_of(step.context) for step in self.steps]]
         if slots:
             block[slot_arrays:times] = [*[address for address, _ in slots], *[offset for _, offset in slots]]
-        block[status:texts] = 0
+        clear(block, status, texts)
         self._texts_at = texts
 
     @property

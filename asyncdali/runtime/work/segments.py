@@ -46,8 +46,8 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "gate", "hands_out_samples", "inputs", "operator", "output_device", "outputs", "planned",
-                 "position", "prepares", "reads_together", "skips_empty", "sources", "templates")  # fmt: skip
+    __slots__ = ("arguments", "counters", "following", "gate", "hands_out_samples", "inputs", "operator", "output_device", "outputs",
+                 "planned", "position", "prepares", "skips_empty", "sources", "templates")  # fmt: skip
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -59,7 +59,8 @@ class BuiltOperator:
         self.prepares = operator.prepares(operator.spec)
         self.skips_empty = Trait.SEES_EMPTY not in operator.traits  # a look-up in a Flag takes 0.5 us
         self.hands_out_samples = Trait.HANDS_OUT_SAMPLES in operator.traits
-        self.reads_together = Trait.READS_TOGETHER in operator.traits
+        self.following = 0
+        """Number of later iterations whose files it may read together with those of an iteration."""
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
         by_predicate = Trait.PREDICATE_DECIDES in operator.traits
         self.sources = [planned.arguments["predicate"]] if by_predicate else [*self.inputs, *planned.arguments.values()]
@@ -98,7 +99,7 @@ class BuiltSegment:
         self.instant = all(built.operator.instant for built in operators)
         self.fuses_launches = enabled("launches")
         self.anywhere = False
-        """Whether any thread of the executor may plan it: it is on a GPU, and has neither user code nor a reader, which may wait."""
+        """Whether any thread may plan it: it belongs to a GPU's iteration, and has neither user code nor a reader that may wait."""
         self.stateful = [built for built in operators if built.operator.stateful]
         self.read = sorted({edge for built in operators for edge in built.inputs} - {edge for built in operators for edge in built.outputs})
         """Edges of other segments that are inputs of operators."""
@@ -177,8 +178,6 @@ class Host(Protocol):
     def one_at_a_time(self) -> bool:
         """Whether the planning thread also computes the pixels."""
 
-    def following(self, record: Record) -> int:
-        """Number of later iterations that are due, and have batches of the same size."""
 
 
 class SegmentRun:
@@ -352,8 +351,9 @@ class SegmentRun:
         position, first, whole = built.position, record.first, record.whole
         if first:
             position = operator.part_at(position, first)
-        following = self.executor.following(record) if built.reads_together else 0
-        iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole, following)
+        iteration = Iteration(
+            record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole, built.following
+        )  # fmt: skip
         if self.notes is not None:
             iteration.notes = self.notes.setdefault(built.planned.spec.name, {})
         if built.prepares:
