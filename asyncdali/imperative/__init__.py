@@ -17,6 +17,7 @@
     dtypes.py      Element types of dynamic mode: one object per type, with a short name
     engine.py      Memory and threads of a context: where the bricks of a call run
     functions.py   Operators as functions of dynamic mode, generated from their declarations
+    fused.py       Calls of a captured loop as one graph: intermediate results need no memory of their own, as in pipelines
     indexing.py    Subscripts: ``tensor[...]`` by NumPy's rules, ``batch.slice[...]`` inside of every sample
     language.py    Gives Tensors and Batches the functions of their methods
     loops.py       The captured loop that the calls of a thread belong to

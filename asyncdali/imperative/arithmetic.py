@@ -23,7 +23,7 @@ from .modes import EvalMode
 from .values import Batch, DynamicValue, Tensor, repeated_part
 from .work import DelayedCall, KnownOutput
 
-_OPERATION = REGISTRY["_arithmetic_generic_op"].schema
+OPERATION = REGISTRY["_arithmetic_generic_op"].schema
 _INTEGERS = {**SIGNED, **UNSIGNED}
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
@@ -94,7 +94,7 @@ def operation(name: str, *given: object) -> Any:
     engine = engine_of(context, kind, number)
     constants = {"op": name, "operands": list(range(len(operands)))}
     where = [kind] * len(operands)
-    brick = engine.bricks.find(("", name, kind, len(operands)), lambda: engine.brick(_OPERATION, kind, constants, (), where))
+    brick = engine.bricks.find(("", name, kind, len(operands)), lambda: engine.brick(OPERATION, kind, constants, (), where))
 
     def compute() -> list[Samples]:
         given = []
@@ -120,7 +120,7 @@ class _Named(OperatorFunction):
     """An operation, for checks that name it."""
 
     def __init__(self, name: str):
-        super().__init__(_OPERATION)
+        super().__init__(OPERATION)
         self.path = f"ndd {OPERATIONS[name].symbol}"
 
 

@@ -72,6 +72,8 @@ class Brick:
         self.single = not isinstance(made, (list, dict))
         self.output_device = "cpu" if device in (None, "cpu") else "gpu"
         self.schema = schema
+        self.origin = device, constants, tuple(named)
+        """What it was made of: the device, the constants, and the names of argument inputs."""
         self.operators: list[BuiltOperator] = []
         self.given: list[int] = [-1] * len(sources)
         """The edge of each input, then of each argument input."""

@@ -12,6 +12,10 @@ at the call, because they may have been changed.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -21,12 +25,14 @@ import numpy as np
 
 from .._notices import warn
 from ..batch import Batch as Samples
+from ..errors import set_aside
 from ..sampling.random_streams import StreamPosition
 from . import loops
 from .bricks import Brick
 from .calls import finished
 from .contexts import EvalContext
 from .engine import CallEngine
+from .fused import FusedCall, FusedOutputs, FusedProgram, can_be_fused
 from .loops import LoopCall
 from .rng import RNG, RNGState
 from .values import DynamicValue, Tensor, copied, relabelled, repeated_part
@@ -34,6 +40,8 @@ from .work import DelayedCall, KnownOutput
 
 _SMALL = 4096
 """Bytes of an input that is compared by its contents. Larger ones that do not come from the step are never predicted."""
+_MOST_BUILDS = 16
+"""Graphs that are built for a loop; one whose calls change in each step is computed call by call."""
 _MOST_CALLS = 2048
 """Calls of a step that are recorded."""
 _WORD_MASK = (1 << 64) - 1
@@ -63,6 +71,14 @@ class _Recorded(NamedTuple):
     is_batch: bool
     rng: RNG | None
     words: int
+
+
+class _Input(NamedTuple):
+    """An input of a prediction: its samples, whether it is a Tensor, and the call whose output it is."""
+
+    samples: Callable[[], Samples]
+    is_tensor: bool
+    work: DelayedCall | None = None
 
 
 class _Start(NamedTuple):
@@ -112,6 +128,100 @@ class EnteredContext:
             self._context.__exit__(kind, error, trace)
 
 
+class _FusedStep:
+    """The fused calls of one step. Whoever asks first computes all; an error belongs to each call that asks."""
+
+    def __init__(self, compute: Callable[[], list[FusedOutputs] | None]):
+        self._compute: Callable[[], list[FusedOutputs] | None] | None = compute
+        self._made: list[FusedOutputs] | None = None
+        self._error: Exception | None = None
+        self._lock = threading.Lock()
+
+    def result(self, number: int) -> FusedOutputs | None:
+        """The outputs of a call. None: these calls are not one graph, so each is computed alone."""
+        with self._lock:
+            if self._compute is not None:
+                try:
+                    self._made = self._compute()
+                except Exception as error:
+                    self._error = set_aside(error)
+                self._compute = None
+        if self._error is not None:
+            raise self._error
+        return None if self._made is None else self._made[number]
+
+
+class _Computation:
+    """The computation of a call of the next step: alone, or as a part of a graph. It does not refer to its own result."""
+
+    def __init__(self, call: _Recorded, inputs: list[_Input], position: object):
+        self.inputs = inputs
+        self.fused: tuple[_FusedStep, int] | None = None
+        self._alone = _run(call, [(item.samples, item.is_tensor) for item in inputs], position)
+
+    def fused_result(self) -> FusedOutputs | None:
+        """Its outputs in a graph; None: it is computed alone."""
+        return None if self.fused is None else self.fused[0].result(self.fused[1])
+
+    def __call__(self) -> Sequence[Samples]:
+        made = self.fused_result()
+        return made.outputs if made is not None and made.have_contents else self._alone()
+
+
+class _Prediction(NamedTuple):
+    """A call of the next step."""
+
+    call: _Recorded
+    key: _Key
+    position: object
+    computation: _Computation
+    work: DelayedCall
+
+    def compute(self) -> None:
+        """Compute it ahead."""
+        if self.computation.fused_result() is None:
+            self.work.batches()
+
+    def prepare(self) -> None:
+        """Compute it, or all that is known without contents. Raises the operator's error."""
+        made = self.computation.fused_result()
+        if made is None or made.have_contents:
+            self.work.declared = known(self.work.batches())
+            return
+        self.work.declared = known(made.outputs)
+        for item in self.computation.inputs:  # they may be changed as soon as somebody gets at their memory
+            if item.work is not None:
+                item.work.dependents.append(weakref.ref(self.work))
+
+
+class _Programs:
+    """The graphs of a loop, by the calls that they have."""
+
+    def __init__(self) -> None:
+        self._known: dict[_Key, FusedProgram | None] = {}
+        self._lock = threading.Lock()
+        self._builds = 0
+        weakref.finalize(self, _close, self._known)
+
+    def find(self, calls: Sequence[FusedCall], size: int, threads: int) -> FusedProgram | None:
+        """The graph of these calls; None if there is none, or if each step has another one."""
+        key = (size, threads, *((id(call.brick), call.inputs, call.wanted) for call in calls))
+        with self._lock:
+            if key not in self._known:
+                self._builds += 1
+                if self._builds > _MOST_BUILDS:
+                    return None
+                self._known[key] = FusedProgram.of(calls, size, threads)
+            return self._known[key]
+
+
+def _close(programs: dict[_Key, FusedProgram | None]) -> None:
+    while programs:
+        _, program = programs.popitem()
+        if program is not None:
+            program.close()
+
+
 class CapturedLoop:
     """The calls of a loop over a reader or a source; see the module."""
 
@@ -123,8 +233,10 @@ class CapturedLoop:
         self._places: dict[int, int] = {}
         self._kept: list[DelayedCall] = []
         self._starts: dict[int, _Start] = {}
-        self._stock: dict[_Key, list[DelayedCall]] = {}
-        self._next_stock: dict[_Key, list[DelayedCall]] = {}
+        self._reads: list[int] = []
+        self._stock: dict[_Key, list[_Prediction]] = {}
+        self._next_stock: dict[_Key, list[_Prediction]] = {}
+        self._programs = _Programs()
         self._next_item: DelayedCall | None = None
         self._steps = 0
         self.served = 0
@@ -140,6 +252,7 @@ class CapturedLoop:
         if self._steps > 1:
             self._program = self._stable(self._calls)
         self._stock = self._next_stock if item is self._next_item else {}
+        self._note_reads()
         self._calls, self._kept = [], [item]
         self._places = {id(item): -1}
         before, self._starts = self._starts, {}
@@ -164,10 +277,16 @@ class CapturedLoop:
             return
         self.ended = True
         self._stock, self._next_stock, self._next_item = {}, {}, None
+        self._note_reads()
         self._kept, self._places = [], {}
         if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread.shutdown(wait=False)
             self._thread = None
+
+    def _note_reads(self) -> None:
+        """Note which results of the step somebody has read: they will be needed in the next one, too."""
+        if self._kept:
+            self._reads = [work.read for work in self._kept[1:]]
 
     def _stable(self, calls: list[_Recorded]) -> list[_Recorded]:
         """The program for the next step. Inputs whose contents have changed since the step before are not predicted."""
@@ -188,20 +307,29 @@ class CapturedLoop:
 
     def _compute_ahead(self, item: DelayedCall, starts: dict[int, _Start]) -> None:
         """Queue the recorded calls for the next item."""
-        works: list[DelayedCall | None] = []
+        made: list[_Prediction | None] = []
         for call in self._program:
-            found = self._predicted(call, item, works, starts)
-            works.append(None if found is None else found[1])
+            found = self._predicted(call, item, made, starts)
+            made.append(found)
             if found is not None:
-                self._next_stock.setdefault(found[0], []).append(found[1])
+                self._next_stock.setdefault(found.key, []).append(found)
+        self._fuse(made)
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "asyncdali-capture")
-        self._thread.submit(_compute_all, [item, *(work for work in works if work is not None)])
+        self._thread.submit(self._compute_all, item, [found for found in made if found is not None])
+
+    def _compute_all(self, item: DelayedCall, predictions: Sequence[_Prediction]) -> None:
+        """Compute predictions in order, on the thread in the background. Their errors are raised by the calls that they belong to."""
+        for compute in (item.batches, *(prediction.compute for prediction in predictions)):
+            if self.ended:
+                return
+            with contextlib.suppress(Exception):
+                compute()
 
     def _predicted(
-        self, call: _Recorded, item: DelayedCall, works: Sequence[DelayedCall | None], starts: dict[int, _Start]
-    ) -> tuple[_Key, DelayedCall] | None:
-        """The key and the work of a call in the next step; None if it cannot be predicted."""
+        self, call: _Recorded, item: DelayedCall, made: Sequence[_Prediction | None], starts: dict[int, _Start]
+    ) -> _Prediction | None:
+        """The call in the next step; None if it cannot be predicted."""
         if call.sources is None:
             return None
         position = None
@@ -210,20 +338,70 @@ class CapturedLoop:
             if start is None:
                 return None
             position = _stream_at(start, call.words)
-        inputs: list[tuple[Callable[[], Samples], bool]] = []
-        keys = []
+        inputs: list[_Input] = []
+        keys: list[_Key] = []
         for source in call.sources:
             if source.data is not None:
-                inputs.append((lambda data=source.data: data, source.is_tensor))  # type: ignore[misc]
+                inputs.append(_Input(functools.partial(_same, source.data), source.is_tensor))
                 keys.append(source.key)
                 continue
-            work = item if source.call < 0 else works[source.call]
-            if work is None:
+            before = None if source.call < 0 else made[source.call]
+            if before is None and source.call >= 0:
                 return None
-            inputs.append((_output(work, source.number, source.layout), source.is_tensor))
+            work = item if before is None else before.work
+            inputs.append(_Input(_output(work, source.number, source.layout), source.is_tensor, work))
             keys.append((id(work), source.number, source.layout))
-        made = DelayedCall(_run(call, inputs, position), [], "a step that was computed ahead")
-        return _key(call.brick, keys, call.samples, call.is_batch, position), made
+        computation = _Computation(call, inputs, position)
+        work = DelayedCall(computation, [], "a step that was computed ahead")
+        return _Prediction(call, _key(call.brick, keys, call.samples, call.is_batch, position), position, computation, work)
+
+    def _fuse(self, made: Sequence[_Prediction | None]) -> None:
+        """Make one graph of the calls of whole batches. Results that only calls of the graph read get no memory, as in pipelines."""
+        sizes = [found.call.samples for found in made if found is not None and found.call.is_batch]
+        if not sizes:
+            return
+        size = max(set(sizes), key=sizes.count)
+        places: dict[int, int] = {}
+        for k, found in enumerate(made):
+            if found is not None and _fits(found.call, size):
+                places[k] = len(places)
+        inside = {source.call for k in places for source in self._program[k].sources or () if source.data is None and source.call in places}
+        if not inside:
+            return
+        outside = {
+            source.call
+            for k, found in enumerate(made)
+            if found is not None and k not in places
+            for source in found.call.sources or ()
+            if source.data is None
+        }
+        calls, given, positions = [], [], []
+        for k in places:
+            found = made[k]
+            assert found is not None
+            inputs = []
+            for source, item in zip(found.call.sources or (), found.computation.inputs, strict=True):
+                if source.data is None and source.call in places:
+                    inputs.append((places[source.call], source.number))
+                else:
+                    inputs.append((-1, 0))
+                    given.append(item)
+            wanted = k not in inside or k in outside or bool(self._reads[k])
+            calls.append(FusedCall(found.call.brick, tuple(inputs), wanted))
+            positions.append(found.position)
+        threads = self._program[next(iter(places))].engine.num_threads
+
+        def compute() -> list[FusedOutputs] | None:
+            program = self._programs.find(calls, size, threads)
+            if program is None:
+                return None
+            return program.run([repeated_part(item.samples(), size) if item.is_tensor else item.samples() for item in given], positions)
+
+        step = _FusedStep(compute)
+        for k, number in places.items():
+            found = made[k]
+            assert found is not None
+            found.computation.fused = step, number
 
     # --- calls
 
@@ -231,15 +409,16 @@ class CapturedLoop:
         """The outputs of a call: a prediction that fits, or the call computed now. Raises the operator's error."""
         sources = [self._source(value) for value in given.data]
         complete = None if None in sources else tuple(item for item in sources if item is not None)
-        work = None
+        work = found = None
         if complete is not None and self._stock:
             keys = [item.key if item.data is not None else self._made_key(item) for item in complete]
             waiting = self._stock.get(_key(given.brick, keys, given.samples, given.is_batch, given.position))
             if waiting:
-                work = waiting.pop(0)
-        if work is not None:
+                found = waiting.pop(0)
+        if found is not None:
             try:
-                work.declared = known(work.batches())
+                found.prepare()
+                work = found.work
                 self.served += 1
             except Exception:  # it is raised by the call itself
                 work = None
@@ -285,6 +464,20 @@ class CapturedLoop:
         return _InputSource(0, 0, None, copied(samples), key, is_tensor)
 
 
+def _same(samples: Samples) -> Samples:
+    return samples
+
+
+def _fits(call: _Recorded, size: int) -> bool:
+    """Whether a call may be a part of the graph for batches of `size`."""
+    return (
+        call.is_batch
+        and call.samples == size
+        and can_be_fused(call.brick)
+        and not any(item.layout is not None for item in call.sources or ())
+    )
+
+
 def _key(brick: Brick, keys: Sequence[_Key], count: int, is_batch: bool, position: object) -> _Key:
     return id(brick), tuple(keys), count, is_batch, position
 
@@ -314,12 +507,3 @@ def _stream_at(start: _Start, words: int) -> StreamPosition:
     """The stream that a call gets which begins `words` words behind `start`."""
     counter, phase = divmod(start.words + words, 4)
     return RNG(state=RNGState(StreamPosition(start.key, counter >> 64 & _WORD_MASK, counter & _WORD_MASK, phase)))._call()
-
-
-def _compute_all(works: Sequence[DelayedCall]) -> None:
-    """Compute predictions in order. Their errors are raised by the calls that they belong to."""
-    for work in works:
-        try:
-            work.batches()
-        except Exception:
-            work.told = True

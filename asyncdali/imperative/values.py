@@ -93,6 +93,8 @@ class DynamicValue:
             work = self._work
             assert work is not None
             held = work.batches()[self._number]
+            if work.dependents:
+                work.finish_dependents()
             work.read |= 1 << self._number
             if self._view_layout is not None:
                 held = relabelled(held, self._view_layout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 
 from ..batch import Batch as Samples
@@ -23,7 +24,7 @@ class KnownOutput:
 class DelayedCall:
     """One call. Any thread may ask for its outputs; the first one computes them. An error is raised at each request."""
 
-    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "read", "told", "where")
+    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "dependents", "read", "told", "where")
 
     def __init__(self, compute: Callable[[], Sequence[Samples]], declared: Sequence[KnownOutput], where: str):
         """`where`: the user's line that made the call."""
@@ -33,6 +34,8 @@ class DelayedCall:
         self._lock = threading.Lock()
         self.declared = declared
         self.where = where
+        self.dependents: list[weakref.ReferenceType[DelayedCall]] = []
+        """Calls that will be computed of its outputs: before somebody gets the outputs' memory, which they may change."""
         self.read = 0
         """A bit for each output whose memory somebody has got, so that it may have been changed."""
         self.told = False
@@ -42,6 +45,13 @@ class DelayedCall:
     def is_done(self) -> bool:
         """Whether it is computed, or its error was raised."""
         return self._compute is None and (self._error is None or self.told)
+
+    def finish_dependents(self) -> None:
+        """Compute the calls that need the outputs as they are."""
+        while self.dependents:
+            dependent = self.dependents.pop()()
+            if dependent is not None:
+                dependent.batches()
 
     def batches(self) -> Sequence[Samples]:
         """The outputs. Raises the error of the call, with the lines of the call and of the read."""

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import asyncdali.dynamic as ndd
-from asyncdali.imperative import loops
+from asyncdali.imperative import fused, loops
 
 pytestmark = pytest.mark.filterwarnings("ignore:capture")
 
@@ -163,6 +163,43 @@ def test_K9_memory_that_was_changed_is_seen(files):
         body.count = 0
         found.append(run(files, body, capture)[:2])
     assert found[0] == found[1]
+
+
+def test_K9_memory_that_is_changed_after_a_call_is_not_read_later(files):
+    """A result without memory of its own is computed before its input may change."""
+
+    def body(item, rng):
+        body.count += 1
+        pictures = ndd.decoders.image(item[0])
+        small = ndd.resize(pictures, size=[8, 8])
+        flipped = ndd.flip(small, horizontal=1)
+        for t in item[0].tensors:
+            np.asarray(t)[...] = 0
+        found = [flipped]
+        if body.count % 4 == 3:
+            np.asarray(small.tensors[2])[...] = 9
+            found += [pictures, small, ndd.flip(small, vertical=1)]
+        return found
+
+    found = []
+    for capture in (False, True):
+        body.count = 0
+        found.append(run(files, body, capture, epochs=4)[:2])
+    assert found[0] == found[1]
+
+
+def test_K9_results_of_one_step_are_right_in_a_later_one(files):
+    def loop(capture):
+        reader, rng, found, kept = ndd.readers.File(files=files), ndd.random.RNG(1), [], []
+        for _ in range(3):
+            for item in reader.next_epoch(batch_size=3, capture=capture):
+                pictures = ndd.decoders.image_random_crop(item[0], rng=rng)
+                small = ndd.resize(pictures, size=[8, 8])
+                kept.append(pictures)
+                found.append(content(ndd.flip(small)))
+        return found, [content(item) for item in kept]
+
+    assert loop(True) == loop(False)
 
 
 # --- K4
@@ -341,6 +378,18 @@ def test_K8_marked_values_are_the_values():
 
 
 # --- the machinery
+
+
+def test_calls_of_a_step_are_one_graph(files, monkeypatch):
+    """Batches that only calls of the step read get no memory of their own, and the graph is built once."""
+    builds, runs = [], []
+    build, work = fused.FusedProgram.__init__, fused.FusedProgram.run
+    monkeypatch.setattr(fused.FusedProgram, "__init__", lambda self, *given: builds.append(given) or build(self, *given))
+    monkeypatch.setattr(fused.FusedProgram, "run", lambda self, *given: runs.append(work(self, *given)) or runs[-1])
+    assert_equal_loops(files, training, least=5 * 2, epochs=4)
+    assert len(builds) == 1 and len(runs) >= 4
+    assert [call.wanted for call in builds[0][0]] == [False, False, False, True]
+    assert all([made.have_contents for made in step] == [False, False, False, True] for step in runs)
 
 
 def test_loops_end_with_their_iterators(files):

@@ -266,6 +266,11 @@ class Immediate:
 
     def run(self, fed: Fed, batch_size: int, index: int) -> list[Batch]:
         """The output batches for the inputs `fed`. `index` is the iteration's number, for messages. Raises the operator's error."""
+        edges = self.run_edges(fed, batch_size, index)
+        return [edges[edge] for edge in self.plan.outputs]
+
+    def run_edges(self, fed: Fed, batch_size: int, index: int) -> list[Batch]:
+        """:meth:`run`, with the batches of all edges. Those that only operators read have shapes, but their memory is used again."""
         self._before = [(built, built.position) for segment in self._segments for built in segment.stateful]
         record = Record(index, batch_size, self.plan.edge_count)
         record.weight = 1
@@ -275,7 +280,7 @@ class Immediate:
                 run = self._run_of(segment, record)
                 run.started = record.admitted = perf_counter_ns()
                 self._run(run)
-        return [record.edges[edge] for edge in self.plan.outputs]
+        return record.edges
 
     def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
         stream = self._engine.stream
