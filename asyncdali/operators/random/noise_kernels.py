@@ -34,7 +34,7 @@ from ...sampling.random_streams import KINDS, StreamPosition
 from ...sampling.random_streams_kernels import cast_bound, normal32, normal64, open_stream, store_value, word
 from ...sampling.stream_tables import position_words
 from ..base import Step, no_explanation
-from .noise_tables import NOISE
+from .noise import NOISE
 
 at = NOISE.at
 _SOURCE = Path(__file__).with_name("noise_kernels.cu")
