@@ -233,33 +233,48 @@ def _plain(value: Any) -> bool:
 
 
 def serve(descriptions: Any) -> None:
-    """Main function of a helper: make operators, to compile their kernels, until none is left or the process is killed.
+    """Main function of a helper: compile the kernels of operators, until none is left or the process is killed.
 
-    A text names a module, all of whose kernels are compiled.
+    First it makes all operators without compiling, to see what they need, and compiles the longest kernels first: the process that builds
+    the pipeline begins with short ones. Then it makes the operators again, because some kernels are known only while others run. A kernel
+    that another process compiles is left out. An operator that cannot be made without such a kernel is made once more at the end.
 
-    A kernel that another process compiles is left out. An operator that cannot be made without such a kernel is made again at the end.
+    A text in place of an operator names a module, all of whose kernels are compiled.
     """
     from ..compiled import waiting
-    from ..compiled.step import collecting, compile_all
+    from ..compiled.step import collecting
 
-    environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
-    later: list[Any] = []
+    found = []
     with contextlib.suppress(EOFError):
         while True:
-            made = pickle.load(descriptions)  # from our own process
-            try:
-                with collecting(waiting.CompilePolicy.SHARE):
-                    if isinstance(made, str):
-                        compile_all(importlib.import_module(made))
-                    else:
-                        _make(made[0], environment, *made[1:])
-            except waiting.NotCompiled:
-                later.append(made)
-            except Exception as error:
-                log.debug("the process that builds the pipeline reports: %s", error)
+            found.append(pickle.load(descriptions))  # from our own process
+    with collecting(waiting.CompilePolicy.LIST) as listed:
+        for made in found:
+            _prepare(made)
+    with collecting(waiting.CompilePolicy.SHARE):
+        for kernel in sorted(listed.values(), key=lambda kernel: -kernel.weight):
+            with contextlib.suppress(Exception):  # Numba's errors: the process that builds the pipeline reports them
+                kernel.compile()
+        later = [made for made in found if not _prepare(made)]
     for made in later:
-        with contextlib.suppress(Exception):
-            _make(made[0], environment, *made[1:])
+        _prepare(made)
+
+
+def _prepare(made: Any) -> bool:
+    """Make an operator, or compile the kernels of a module. False: this needs a kernel that is not compiled yet."""
+    from ..compiled import waiting
+    from ..compiled.step import compile_all
+
+    try:
+        if isinstance(made, str):
+            compile_all(importlib.import_module(made))
+        else:
+            _make(made[0], Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8)), *made[1:])
+    except waiting.NotCompiled:
+        return False
+    except Exception as error:
+        log.debug("the process that builds the pipeline reports: %s", error)
+    return True
 
 
 def _make(
