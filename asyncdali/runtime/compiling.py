@@ -165,11 +165,11 @@ class Helpers:
         """A kernel is not in the cache."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
-            for number in range(self.wanted):
+            for _ in range(self.wanted):
                 with contextlib.suppress(OSError), uninterrupted():  # compile here if no process can be started
-                    self._start(number)
+                    self._start()
 
-    def _start(self, number: int) -> None:
+    def _start(self) -> None:
         from ..compiled.cache import for_child
 
         process = subprocess.Popen(
@@ -178,11 +178,11 @@ class Helpers:
         )  # fmt: skip
         self._processes.append(process)
         assert process.stdin is not None
-        process.stdin.write(self._work(number))
+        process.stdin.write(self._work())
         process.stdin.close()
 
-    def _work(self, number: int) -> bytes:
-        return described(self._operators, number, max(self.wanted, 1))
+    def _work(self) -> bytes:
+        return described(self._operators)
 
     def close(self) -> None:
         """Everything is compiled: end the helpers, whatever they are doing."""
@@ -198,11 +198,8 @@ class Helpers:
 # --- input of a helper
 
 
-def described(operators: Sequence[PlannedOperator], number: int = 0, helpers: int = 1) -> bytes:
-    """Operators from last to first, without duplicates and without their places in the graph, as many as fit into a pipe.
-
-    Helper `number` of `helpers` begins further on, and has the first ones last.
-    """
+def described(operators: Sequence[PlannedOperator]) -> bytes:
+    """Operators from last to first, without duplicates and without their places in the graph, as many as fit into a pipe."""
     found: dict[bytes, None] = {}
     size = 0
     for planned in reversed(operators):
@@ -214,9 +211,7 @@ def described(operators: Sequence[PlannedOperator], number: int = 0, helpers: in
         if size > _PIPE:
             break
         found[text] = None
-    texts = list(found)
-    first = len(texts) * number // helpers
-    return b"".join(texts[first:] + texts[:first])
+    return b"".join(found)
 
 
 def _may_be_made_elsewhere(planned: PlannedOperator) -> bool:
@@ -339,9 +334,8 @@ class _ModuleHelpers(Helpers):
     def _parts(self) -> int:
         return len(self._modules)
 
-    def _work(self, number: int) -> bytes:
-        first = len(self._modules) * (number + 1) // (self.wanted + 1)  # this process begins with the first module
-        return b"".join(map(pickle.dumps, [*self._modules[first:], *self._modules[:first]]))
+    def _work(self) -> bytes:
+        return b"".join(map(pickle.dumps, self._modules))
 
 
 def compile_modules(modules: Sequence[str]) -> int:
