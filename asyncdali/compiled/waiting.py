@@ -39,7 +39,6 @@ class CompilePolicy(enum.Enum):
     NOW = "compile it, or wait for the process that compiles it"
     COLLECT = "do not compile it yet"
     SHARE = "compile it, unless another process does"
-    LIST = "do not compile it; its address is 0, for operators that are made only to see what they need"
 
 
 class NotCompiled(Exception):
@@ -77,7 +76,7 @@ def claim(attempt: Callable[[], Claim | None]) -> Claim | None:
     NotCompiled for other policies than NOW: the kernel is to be collected, or another process has the claim.
     """
     chosen = policy()
-    if chosen in (CompilePolicy.COLLECT, CompilePolicy.LIST):
+    if chosen is CompilePolicy.COLLECT:
         raise NotCompiled
     found = attempt()
     if found is None and chosen is CompilePolicy.SHARE:

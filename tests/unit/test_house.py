@@ -322,6 +322,8 @@ SAME_NAMES = {
     "Batch", "Device", "ExternalSource", "Kind", "Stream", "Tensor",
     # an input of an operator, a name that packages of operators rely on; and an input of a data set for TensorFlow
     "Input",
+    # torchvision's names, which are also those of operators or of their base
+    "Compose", "GaussianBlur", "GaussianNoise", "Normalize", "Operator", "Pad", "RandomResizedCrop", "Resize", "Transform",
 }  # fmt: skip
 """Names of several classes. The set may only become smaller: a class has the field's word for its own subject ("TarMember", "Member")."""
 
@@ -584,6 +586,13 @@ MANY_ARGUMENTS = {
     },
     "plugin/tf/dataset.py": {"DALIDataset.__init__"},
     "plugin/tf/wrapper.py": {"_Iterator.__call__"},
+    # torchvision's
+    "vision/cropping.py": {
+        "_resized_crop_frame", "_resized_crop_mask", "_resized_crop_picture", "_resized_crop_tensor", "erase", "resized_crop",
+    },
+    "vision/geometry.py": {"RandomAffine.__init__"},
+    "vision/policies.py": {"AugMix.__init__"},
+    "vision/warping.py": {"_affine_frame", "_affine_mask", "_affine_picture", "_affine_tensor", "affine"},
     # our own public signatures, with keywords
     "fleet/ranks.py": {"loader"},
     "plugin/pytorch/dataset.py": {"from_torch_dataset", "TorchDatasetSource.__init__"},

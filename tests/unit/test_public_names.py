@@ -44,7 +44,7 @@ ABSENT = {
 """Internal names of DALI (C++ objects, helpers of its own modules). They raise the documented AttributeError."""
 
 ELSEWHERE = ("experimental",)
-"""``experimental.torchvision`` is refused as a whole; tests/unit/dynamic compares the names of ``experimental.dynamic``."""
+"""tests/unit/test_vision.py compares names of ``experimental.torchvision``, tests/unit/dynamic those of ``experimental.dynamic``."""
 
 
 def is_elsewhere(module):
@@ -160,16 +160,6 @@ def test_a_missing_library_names_its_extra(module, call, extra, monkeypatch):
         eval(call)
 
 
-@pytest.mark.parametrize("module", [module for module in RECORDED if module.startswith("experimental.torchvision")])
-def test_modules_that_are_refused(module):
-    with pytest.raises(ImportError, match=r"asyncdali\.experimental\.\w+ is not in asyncdali: "):
-        importlib.import_module(f"asyncdali.{module}")
-
-
-def test_experimental_names_what_it_lacks():
-    with pytest.raises(AttributeError, match=r"asyncdali\.experimental\.torchvision is not in asyncdali: "):
-        asyncdali.experimental.torchvision  # noqa: B018
-    with pytest.raises(ImportError, match="use the operators of asyncdali.fn in a pipeline"):
-        exec("from asyncdali.experimental import torchvision", {})
+def test_experimental_has_no_other_names():
     with pytest.raises(AttributeError, match="has no attribute 'dynamics'"):
         asyncdali.experimental.dynamics  # noqa: B018

@@ -5,22 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from ...types import DALIDataType
 from ..accepts import DATA, Output
-from ..base import Arguments, Iteration, Planned, Schema, Step, register
-from ..kernel_operator import KernelOperator, Kernels, Names
-
-COPY = Table("COPY", INPUTS, OUTPUTS, Field("sizes", "int64[samples]", "bytes of each sample"), SAMPLES)
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, register
 
 
 @register
-class Copy(KernelOperator):
+class Copy(Operator):
     repeatable = True
-    kernel_module = "copy_kernels"
+    on_cuda = True
     schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"), accepts=(DATA,), gives=(Output(),))
 
-    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
-        return [self.kernels.copy_step]
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from .copy_kernels import copy_step
+
+        self._step = copy_step
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._step.compile()
+        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

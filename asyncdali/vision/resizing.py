@@ -1,0 +1,221 @@
+"""Resizing, by asyncdali's operator `resize`, which runs its compiled filters on several threads.
+
+Other ways where torchvision's result differs from the operator's: NEAREST of tensors takes the pixel at the corner, BICUBIC of tensors
+without antialiasing has the coefficient -0.75, and PIL multiplies by alpha before it resizes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import PIL.Image
+import torch
+
+from .. import dynamic as ndd
+from .. import types
+from .arguments import resize_size
+from .boxes import scaled
+from .enums import PIL_CODES, InterpolationMode, resizing_mode
+from .families import CanvasFrame, family, kernel
+from .kinds import PIXELS, InputKind
+
+_FILTERS = {
+    InterpolationMode.BILINEAR: types.INTERP_LINEAR, InterpolationMode.BICUBIC: types.INTERP_CUBIC,
+    InterpolationMode.LANCZOS: types.INTERP_LANCZOS3,
+}  # fmt: skip
+_resize = vars(ndd)["resize"]
+_OWN_TYPES = (torch.uint8, torch.int16, torch.uint16, torch.float32)
+"""Element types of the operator. Others are resized as float32."""
+_INTERLEAVED = (2, 3, 4)
+"""Numbers of channels that are resized together. Others are resized as pictures of one channel."""
+
+
+def resized_size(size: object, max_size: object, height: int, width: int) -> tuple[int, int]:
+    """Height and width of the result of a resize."""
+    first, second, longest = resize_size(size, max_size)
+    if first is not None and second is not None:
+        return first, second
+    short, long = (height, width) if height <= width else (width, height)
+    if first is None:
+        assert longest is not None
+        new_short, new_long = int(longest * short / long), longest
+    else:
+        new_short, new_long = first, int(first * long / short)
+        if longest is not None and new_long > longest:
+            new_short, new_long = int(longest * new_short / new_long), longest
+    return (new_short, new_long) if height <= width else (new_long, new_short)
+
+
+def filtered(pixels: np.ndarray, height: int, width: int, mode: InterpolationMode, antialias: bool) -> np.ndarray:
+    """Pixels [height, width, channels], or samples of these, resized by the operator."""
+    size = np.array([height, width], np.float32)
+    if pixels.ndim == 3:
+        return np.asarray(_resize(ndd.as_tensor(pixels), size=size, interp_type=_FILTERS[mode], antialias=antialias))
+    made = _resize(ndd.as_batch(pixels), size=size, interp_type=_FILTERS[mode], antialias=antialias)
+    return np.asarray(ndd.as_tensor(made))
+
+
+def corner_indices(new: int, old: int, device: torch.device) -> torch.Tensor:
+    """The pixel that NEAREST takes for each pixel of the result: the one at the corner."""
+    scale = torch.tensor(old / new, dtype=torch.float32)
+    return (torch.arange(new, dtype=torch.float32) * scale).floor().long().clamp_(max=old - 1).to(device)
+
+
+def as_type(made: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Computed float32 values in an element type: integers are rounded and clamped."""
+    if made.dtype == dtype or dtype.is_floating_point:
+        return made.to(dtype)
+    if dtype == torch.bool:
+        return made.round() != 0
+    limits = torch.iinfo(dtype)
+    return made.round().clamp(limits.min, limits.max).to(dtype)
+
+
+def resized_tensor(tensor: torch.Tensor, height: int, width: int, mode: InterpolationMode, antialias: bool) -> torch.Tensor:
+    """A tensor [..., channels, height, width] in another size."""
+    old_height, old_width = tensor.shape[-2:]
+    if (old_height, old_width) == (height, width):
+        return tensor
+    shape = (*tensor.shape[:-2], height, width)
+    if 0 in shape or 0 in tensor.shape:
+        if 0 in tensor.shape[-2:]:
+            raise ValueError(f"a picture without pixels cannot be resized: its shape is {tuple(tensor.shape)}")
+        return tensor.new_empty(shape)
+    if mode is InterpolationMode.NEAREST:
+        rows = corner_indices(height, old_height, tensor.device)
+        columns = corner_indices(width, old_width, tensor.device)
+        return tensor.index_select(-2, rows).index_select(-1, columns)
+    if tensor.dtype not in _OWN_TYPES:
+        return as_type(resized_tensor(tensor.float(), height, width, mode, antialias), tensor.dtype)
+    if tensor.is_cuda or (mode is InterpolationMode.BICUBIC and not antialias):
+        return _by_torch(tensor, height, width, mode, antialias)
+    channels = tensor.shape[-3]
+    if channels not in _INTERLEAVED:
+        planes = tensor.reshape(-1, old_height, old_width, 1)
+        return torch.from_numpy(filtered(planes.numpy(), height, width, mode, antialias)).reshape(shape)
+    samples = tensor.reshape(-1, channels, old_height, old_width).permute(0, 2, 3, 1).contiguous().numpy()
+    made = filtered(samples if len(samples) > 1 else samples[0], height, width, mode, antialias)
+    return torch.from_numpy(made).reshape(-1, height, width, channels).permute(0, 3, 1, 2).reshape(shape)
+
+
+def _by_torch(tensor: torch.Tensor, height: int, width: int, mode: InterpolationMode, antialias: bool) -> torch.Tensor:
+    if mode is InterpolationMode.LANCZOS:
+        raise NotImplementedError("LANCZOS resizes PIL pictures and tensors on the CPU")
+    planes = tensor.reshape(-1, 1, *tensor.shape[-2:])
+    planes = planes if tensor.dtype == torch.uint8 and not tensor.is_cuda else planes.float()
+    name = "bicubic" if mode is InterpolationMode.BICUBIC else "bilinear"
+    made = torch.nn.functional.interpolate(planes, [height, width], mode=name, antialias=antialias, align_corners=False)
+    return as_type(made, tensor.dtype).reshape(*tensor.shape[:-2], height, width)
+
+
+def resized_picture(picture: PIL.Image.Image, height: int, width: int, mode: InterpolationMode, antialias: bool) -> PIL.Image.Image:
+    """A PIL picture in another size."""
+    if picture.size == (width, height):
+        return picture
+    if mode is InterpolationMode.NEAREST or picture.mode not in ("L", "RGB"):
+        return picture.resize((width, height), PIL_CODES[mode])
+    pixels = np.asarray(picture)
+    made = filtered(pixels if pixels.ndim == 3 else pixels[..., None], height, width, mode, antialias)
+    return PIL.Image.frombytes(picture.mode, (width, height), made)
+
+
+class WindowedResize:
+    """A resize of PIL pictures of mode L or RGB of which only a window in the middle is computed.
+
+    Args:
+        size: size and max_size of the resize.
+        window: height and width of the window.
+        mode: the interpolation.
+        antialias: whether shrinking averages all pixels.
+    """
+
+    def __init__(self, size: tuple[object, object], window: tuple[int, int], mode: InterpolationMode, antialias: bool):
+        self._size, self._window = size, window
+        self._arguments = {"size": list(window), "interp_type": _FILTERS[mode], "antialias": antialias}
+        self.region = functools.lru_cache(64)(self._region)
+
+    def _region(self, height: int, width: int) -> tuple[object, object] | None:
+        """Where the window lies in a picture of a size; None: the whole cannot be done in one step."""
+        size = resized_size(*self._size, height, width)
+        if size == (height, width) or self._window[0] > size[0] or self._window[1] > size[1]:
+            return None
+        scale = np.array([height / size[0], width / size[1]])
+        start = np.array(centred(size, self._window))
+        return ndd.as_tensor((start * scale).astype(np.float32)), ndd.as_tensor(((start + self._window) * scale).astype(np.float32))
+
+    def __call__(self, picture: PIL.Image.Image, region: tuple[object, object]) -> PIL.Image.Image:
+        """The window, for the region of a picture's size."""
+        pixels = np.asarray(picture)
+        made = _resize(
+            ndd.as_tensor(pixels if pixels.ndim == 3 else pixels[..., None]), roi_start=region[0], roi_end=region[1], **self._arguments
+        )
+        return PIL.Image.frombytes(picture.mode, (self._window[1], self._window[0]), np.asarray(made))
+
+
+def centred(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
+    """Top and left of a window in the middle. A larger window has the odd pixel of its margin at the bottom and right, as torchvision."""
+    top, left = (
+        -((wanted - extent) // 2) if wanted > extent else round((extent - wanted) / 2.0) for extent, wanted in zip(old, new, strict=True)
+    )
+    return top, left
+
+
+@family
+def resize(
+    inpt: object, size: int | Sequence[int] | None, interpolation: object = InterpolationMode.BILINEAR, max_size: int | None = None,
+    antialias: bool | None = True, device: object = "cpu",
+) -> object:  # fmt: skip
+    """Change the size of pictures, masks, boxes, key points and videos.
+
+    Args:
+        inpt: a PIL picture, a tensor [..., channels, height, width], or a tv_tensor.
+        size: (height, width); or the size of the shorter edge; or None with `max_size`, the size of the longer edge.
+        interpolation: NEAREST, BILINEAR, BICUBIC or LANCZOS. Masks are always resized with NEAREST.
+        max_size: the longer edge is at most so long; only with the size of the shorter edge.
+        antialias: whether shrinking averages all pixels.
+        device: where the work is done: "cpu" or "gpu".
+
+    Returns:
+        The same kind of input in the new size.
+
+    Raises:
+        ValueError: for sizes that are not positive integers.
+        NotImplementedError: for other interpolations.
+    """
+    raise NotImplementedError
+
+
+@kernel(resize, InputKind.PICTURE)
+def _resize_picture(
+    picture: PIL.Image.Image, size: object, interpolation: object = InterpolationMode.BILINEAR, max_size: object = None,
+    antialias: object = True,
+) -> PIL.Image.Image:  # fmt: skip
+    height, width = resized_size(size, max_size, picture.height, picture.width)
+    return resized_picture(picture, height, width, resizing_mode(interpolation), bool(antialias))
+
+
+@kernel(resize, *PIXELS)
+def _resize_tensor(
+    tensor: torch.Tensor, size: object, interpolation: object = InterpolationMode.BILINEAR, max_size: object = None,
+    antialias: object = True,
+) -> torch.Tensor:  # fmt: skip
+    height, width = resized_size(size, max_size, tensor.shape[-2], tensor.shape[-1])
+    return resized_tensor(tensor, height, width, resizing_mode(interpolation), bool(antialias))
+
+
+@kernel(resize, InputKind.MASK)
+def _resize_mask(
+    mask: torch.Tensor, size: object, interpolation: object = None, max_size: object = None, antialias: object = None
+) -> torch.Tensor:
+    height, width = resized_size(size, max_size, mask.shape[-2], mask.shape[-1])
+    return resized_tensor(mask, height, width, InterpolationMode.NEAREST, False)
+
+
+@kernel(resize, InputKind.BOXES, InputKind.POINTS)
+def _resize_frame(
+    values: torch.Tensor, frame: CanvasFrame, size: object, interpolation: object = None, max_size: object = None, antialias: object = None
+) -> tuple[torch.Tensor, tuple[int, int]]:
+    height, width = resized_size(size, max_size, *frame.canvas)
+    return scaled(values, frame, height / frame.canvas[0], width / frame.canvas[1], (height, width)), (height, width)
