@@ -18,6 +18,7 @@
     pipeline.py          Pipeline: the public class
     processes.py         Processes of a pipeline: the workers of its parallel sources, and its engines
     properties.py        Properties of a pipeline: its options and outputs
+    replaying.py         Makes one step again, with the results of all operators
     reports.py           Reports of a pipeline: its readers, its statistics, and its plan
     rewinding.py         Moves a built pipeline to another position
     running.py           Running a pipeline: synchronous, scheduled and asynchronous calls, and feeding data

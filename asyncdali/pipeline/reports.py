@@ -9,6 +9,7 @@ from .._notices import warn
 from .front import Front
 
 if TYPE_CHECKING:
+    from ..provenance.page import Page
     from ..provenance.report import Provenance
     from ..runtime.counting.statistics import Statistics
     from ..runtime.repairs.quarantine import BadSample
@@ -73,6 +74,23 @@ class Reporting(Front):
 
         self._core.refuse_in_callbacks("provenance()")
         return provenance_at(self._core.built(), step)
+
+    def show(self, step: int | None = None, sample: int | None = None, *, grid: bool = False) -> Page:
+        """Make iteration `step` again, and show its samples after every operator, with their origin, draws, ranges and histograms.
+
+        Returns a page, which notebooks display; ``page.write(path)`` writes it. The steps before are not run, and this pipeline does not
+        move. `sample` is shown after every operator (by default all of up to 8, else the first one); `grid` shows only results. Without
+        `step`, the first one is made, or that of the restored checkpoint. ``asyncdali show`` does the same.
+
+        RuntimeError if data comes from the program; CheckpointError for a step that the checkpoint does not lead to; IndexError for a
+        sample that does not exist.
+        """
+        from ..provenance.page import page_of
+        from .replaying import replay
+
+        self._core.refuse_in_callbacks("show()")
+        made = replay(self, step)
+        return page_of(made, f"pipe.show({made.provenance.step})", sample, grid)
 
     def statistics(self) -> Statistics:
         """Times per segment, operator, source, stream and worker process since the pipeline was built, and the fill of the queue.

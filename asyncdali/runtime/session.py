@@ -466,12 +466,20 @@ class Session:
 
     def skip(self, iterations: int) -> None:
         """Before the first run: move `iterations` full batches ahead without computing them."""
-        batch = int(self.options.batch_size)
-        for item in self.operators:
-            if item.operator.stateful:
-                item.position = item.operator.moved(item.position, iterations, batch)
+        batch, sources = int(self.options.batch_size), self.producer.sources
+        moved = {
+            item.planned.spec.name: item.operator.moved(item.position, iterations, batch)
+            for item in self.operators if item.operator.stateful
+        }  # fmt: skip
+        self.start_at(moved, sources.iteration + iterations, sources.epoch)
+
+    def start_at(self, positions: Mapping[str, Any], iteration: int, epoch: int) -> None:
+        """Before the first run: go to the `positions` of operators, and let sources that are asked by position begin at this iteration."""
+        for name, item in self.stateful.items():
+            if isinstance(item, BuiltOperator):
+                item.position = positions[name]
         self._positions = {name: item.position for name, item in self.stateful.items()}
-        self.producer.sources.seek(self.producer.sources.iteration + iterations, self.producer.sources.epoch)
+        self.producer.sources.seek(iteration, epoch)
 
     # --- checkpoints
 
