@@ -9,20 +9,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, LIKE, Input, Output
-from ..base import (
-    Arg,
-    Arguments,
-    Environment,
-    Iteration,
-    Operator,
-    Planned,
-    SampleError,
-    Schema,
-    Spec,
-    Step,
-    no_explanation,
-    register,
-)
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, no_explanation, register
 from ..moves.strided import dense_strides, named_axes, normal_axes
 from .reduction_launches import Reduction
 from .reduction_tables import FINISHES, MAX_AXES

@@ -9,19 +9,7 @@ import numpy as np
 from ..._notices import warn
 from ...batch import Batch
 from ...compiled.addresses import address_of
-from ...operators.base import (
-    Arg,
-    Arguments,
-    CompiledJob,
-    Environment,
-    Iteration,
-    Planned,
-    Preparation,
-    Schema,
-    Spec,
-    Step,
-    register,
-)
+from ...operators.base import Arg, Arguments, CompiledJob, Environment, Iteration, Planned, Preparation, Schema, Spec, Step, register
 from ...types import DALIDataType
 from ..base import SHUFFLE_AFTER_EPOCH_ARGS, reader_args
 from ..files.contents import FileContentsReader

@@ -9,18 +9,7 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ...batch import Batch
-from ...operators.base import (
-    REQUIRED,
-    Arg,
-    CompiledJob,
-    Environment,
-    SampleError,
-    Schema,
-    Spec,
-    Step,
-    no_explanation,
-    register,
-)
+from ...operators.base import REQUIRED, Arg, CompiledJob, Environment, SampleError, Schema, Spec, Step, no_explanation, register
 from ...types import DALIDataType
 from ..base import READER_ARGS, Reading
 from ..containers.containers import Fetched

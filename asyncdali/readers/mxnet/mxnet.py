@@ -8,18 +8,7 @@ from collections.abc import Callable, Generator
 import numpy as np
 
 from ...batch import Batch, ReadOnlyMemory
-from ...operators.base import (
-    REQUIRED,
-    Arg,
-    CompiledJob,
-    Environment,
-    PythonJob,
-    Schema,
-    Spec,
-    Step,
-    no_explanation,
-    register,
-)
+from ...operators.base import REQUIRED, Arg, CompiledJob, Environment, PythonJob, Schema, Spec, Step, no_explanation, register
 from ...types import DALIDataType
 from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from ..containers.compressed import named_compression

@@ -13,18 +13,7 @@ from ...codecs.npy_header_tables import NPY_HEADER
 from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ...compiled.addresses import address_of, zero_words
 from ...errors import explained
-from ...operators.base import (
-    Arg,
-    Arguments,
-    CompiledJob,
-    Environment,
-    PythonJob,
-    SampleError,
-    Schema,
-    Spec,
-    Step,
-    register,
-)
+from ...operators.base import Arg, Arguments, CompiledJob, Environment, PythonJob, SampleError, Schema, Spec, Step, register
 from ...operators.crop.slice_rules import slice_windows
 from ...types.saturate import saturated
 from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading, place_aligned

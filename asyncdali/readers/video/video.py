@@ -11,19 +11,7 @@ from ...batch import Batch
 from ...codecs.image_formats import convert
 from ...codecs.video.video_formats import prepare_decoding
 from ...codecs.video.video_padding import MISSING, PAD_MODES, check_fill_value, check_pad_mode
-from ...operators.base import (
-    REQUIRED,
-    Arg,
-    Arguments,
-    Environment,
-    Iteration,
-    Planned,
-    Preparation,
-    PythonJob,
-    Schema,
-    Spec,
-    register,
-)
+from ...operators.base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Preparation, PythonJob, Schema, Spec, register
 from ...types import DALIDataType, DALIImageType
 from ..base import READER_ARGS, Origin, ReaderOperator
 from ..containers.containers import RecordNames
@@ -33,15 +21,7 @@ from ..files.entries import ENTRY_ARGS, EntryRules
 from ..files.file_table import FileTable, scan_classes
 from ..remote.remote import Opener
 from .video_files import MAX_IDLE, VideoFile, VideoPool, index_video
-from .video_sequences import (
-    ListedVideo,
-    Pattern,
-    all_sequences,
-    frame_bounds,
-    rate_bounds,
-    read_video_list,
-    time_bounds,
-)
+from .video_sequences import ListedVideo, Pattern, all_sequences, frame_bounds, rate_bounds, read_video_list, time_bounds
 
 _ROUNDING = {
     "start_down_end_up": (False, True), "start_up_end_down": (True, False), "all_up": (True, True), "all_down": (False, False),
