@@ -280,9 +280,8 @@ class Batch:
         )  # fmt: skip
         batch.alias_of = source if source.alias_of is None else source.alias_of
         batch.rows = source.rows
-        if source.values is not None and (len(shapes) == 0 or (shapes == shapes[0]).all()):
-            extents = tuple(shapes[0]) if len(shapes) else ()
-            batch.values = source.values.reshape(len(shapes), *extents).view(storage_dtype(dtype))
+        if source.values is not None and len(shapes) and (shapes == shapes[0]).all():
+            batch.values = source.values.reshape(len(shapes), *shapes[0]).view(storage_dtype(dtype))
         return batch
 
     def move_to(self, values: np.ndarray) -> None:

@@ -223,6 +223,12 @@ def set_aside(error: Error) -> Error:
     return error
 
 
+def without_tracebacks(error: Error) -> Error:
+    """`error`, to be kept and raised later, without its tracebacks, whose frames would stay alive."""
+    _strip(error, set())
+    return error
+
+
 def lines_of(error: BaseException) -> list[tuple[str, int]]:
     """(file, line number) of the frames that an error passed, the innermost last. Also works for errors after :func:`set_aside`."""
     found = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
@@ -307,11 +313,25 @@ def operator_error(
     ending = WHILE_RUNNING if iteration is not None else WHILE_BUILDING if doing == "building" else ""
     if ending and not text.endswith(ending):
         text += f"\n{ending}"
-    made = _class_for(error)(text)
-    made.operator, made.name, made.iteration, made.source_info = spec.schema.name, spec.name, iteration, source_info
+    made = _with_fields(_class_for(error)(text), error, spec.schema.name, source_info)
+    made.name, made.iteration, made.line = spec.name, iteration, _last_line(planned.trace)
+    return made
+
+
+def call_error(path: str, operator: str, error: BaseException, source_info: str | None = None) -> OperatorError:
+    """The exception to raise for `error` in a call of dynamic mode. `path`: the operator as the user writes it, "ndd.resize"."""
+    where = f", sample {error.sample}" if isinstance(error, SampleError) else ""
+    if source_info:
+        where += f" ({source_info})"
+    text = f"{path}{where}: {message_of(error) or type(error).__name__}"
+    return _with_fields(_class_for(error)(text), error, operator, source_info)
+
+
+def _with_fields(made: OperatorError, error: BaseException, operator: str, source_info: str | None) -> OperatorError:
+    """`made`, with the fields of the family that `error` tells."""
+    made.operator, made.source_info = operator, source_info
     made.sample = error.sample if isinstance(error, SampleError) else None
     made.other_samples = error.others if isinstance(error, SampleError) else ()
-    made.line = _last_line(planned.trace)
     refusal = _system_error(_of_the_sample(error))
     if isinstance(made, OSError) and refusal is not None:
         made.errno, made.strerror, made.filename = refusal.errno, refusal.strerror, refusal.filename

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +15,14 @@ from ..operators.base import REGISTRY
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED
 from ..types import DALIDataType
 from ..types.conversions import STORAGE
-from .calls import OperatorFunction, engine_of, finished, moved_samples, samples_of, users_line
+from .calls import OperatorFunction, engine_of, finished, is_external, moved_samples, plainly, samples_of
 from .contexts import EvalContext
 from .conversion import make_tensor
 from .devices import gpu_number
 from .loops import LoopCall, current_loop
 from .modes import EvalMode
 from .values import Batch, DynamicValue, Tensor, repeated_part
-from .work import DelayedCall, KnownOutput
+from .work import DelayedCall, KnownOutput, users_line
 
 OPERATION = REGISTRY["_arithmetic_generic_op"].schema
 _INTEGERS = {**SIGNED, **UNSIGNED}
@@ -106,14 +107,29 @@ def operation(name: str, *given: object) -> Any:
         return finished(brick.run(engine, given, count))
 
     result = Batch if is_batch else Tensor
-    if EvalMode.current() is EvalMode.deferred:
-        work = DelayedCall(compute, [KnownOutput(device=place)], users_line())
+    if EvalMode.current() is EvalMode.deferred and not any(map(is_external, owned)):
+        work = DelayedCall(compute, [_known_output(name, operands, place, count)], users_line())
         context.waits(work)
         return result._later(work, 0)
     loop = current_loop()
     if loop is not None and place == "cpu":
         return result._later(loop.call(LoopCall(brick, engine, operands, count, is_batch)), 0)
     return result._of(compute()[0])
+
+
+def _known_output(name: str, operands: list[DynamicValue], place: str, count: int) -> KnownOutput:
+    """The facts about a result that need no computing. Wrong operands give errors when it is computed."""
+    known = [item._known() for item in operands]
+    made = KnownOutput(device=place, count=count)
+    kinds, ranks, layouts = ([getattr(item, what) for item in known] for what in ("dtype", "ndim", "layout"))
+    if None not in kinds:
+        with contextlib.suppress(Exception):
+            made.dtype = OPERATIONS[name].result(kinds)
+    if None not in ranks:
+        made.ndim = max(ranks)
+    if None not in layouts:
+        made.layout = max(layouts, key=len)
+    return made
 
 
 class _Named(OperatorFunction):
@@ -133,13 +149,18 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
             return operation(name, other, self) if swapped else operation(name, self, other)
         except Unusable:
             return NotImplemented
+        except Exception as error:
+            raise plainly(error) from None
 
     return operate
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
     def operate(self: DynamicValue) -> Any:
-        return operation(name, self)
+        try:
+            return operation(name, self)
+        except Exception as error:
+            raise plainly(error) from None
 
     return operate
 

@@ -21,12 +21,14 @@ from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
 from ..device.host import FUSES_BACKENDS
-from ..errors import SampleError, because, operator_error
+from ..errors import SampleError, because, call_error
 from ..graph import context
+from ..graph.calls import class_path
 from ..graph.node import Definition, make
 from ..graph.plan import PlannedOperator, build_plan
 from ..operators.base import Arguments, Iteration, Planned, PythonJob, Role, Schema
-from ..runtime.templates import segment_templates
+from ..operators.expressions.types import OPERATIONS
+from ..runtime.templates import call_templates
 from ..runtime.templates.whole import TooLargeOutput
 from ..runtime.work.immediate import stand_in
 from ..runtime.work.jobs import CompiledSamples, PythonSamples
@@ -74,6 +76,7 @@ class Brick:
         self.schema = schema
         self.origin = device, constants, tuple(named)
         """What it was made of: the device, the constants, and the names of argument inputs."""
+        self.path = _path(schema, constants)
         self.operators: list[BuiltOperator] = []
         self.given: list[int] = [-1] * len(sources)
         """The edge of each input, then of each argument input."""
@@ -82,13 +85,22 @@ class Brick:
             if planned.spec.schema.role is Role.INPUT:
                 self.given[by_name[planned.spec.name]] = planned.outputs[0]
                 continue
-            self.operators.append(_built(planned, engine))
+            self.operators.append(self._built(planned, engine))
+        self.spec = self.plan.operators[-1].spec
         self._templates: Any = None
         self._took = 0
         self._lock = threading.Lock()
         # A template takes the position from the built operator, which calls of several threads share. So operators with one are planned.
         if engine.gpu is None and len(self.operators) == 1 and -1 not in self.given and not self.stateful:
-            self._templates = segment_templates(self.operators, set(self.plan.outputs), MAX_SCRATCH)
+            self._templates = call_templates(self.operators[0], set(self.plan.outputs), MAX_SCRATCH)
+
+    def _built(self, planned: PlannedOperator, engine: CallEngine) -> BuiltOperator:
+        try:
+            operator = planned.kind(planned.spec, engine.environment)
+            operator.infer([None] * len(planned.inputs))
+        except Exception as error:
+            raise call_error(self.path, self.schema.name, error) from error
+        return BuiltOperator(planned, operator)
 
     @property
     def stateful(self) -> list[BuiltOperator]:
@@ -108,16 +120,17 @@ class Brick:
                 template = self._templates.find(edges, count)
             if template is not None:
                 try:
-                    job = template.job_for(edges, {}, engine.allocate, False)
-                except TooLargeOutput as error:
-                    raise operator_error(self.operators[0].planned, error.error, None) from error.error
-                self._compute(engine, job)
+                    self._compute(engine, template.job_for(edges, {}, engine.allocate, False))
+                except TooLargeOutput as failure:
+                    raise self._failed(self.operators[0], edges, failure.error) from failure.error
+                except Exception as error:
+                    raise self._failed(self.operators[0], edges, error) from error
                 return [edges[edge] for edge in self.plan.outputs]
         for built in self.operators:
             try:
                 self._one(engine, built, edges, count, position, index)
             except Exception as error:
-                raise _wrapped(built, edges, error) from error
+                raise self._failed(built, edges, error) from error
         return [edges[edge] for edge in self.plan.outputs]
 
     def _one(self, engine: CallEngine, built: BuiltOperator, edges: list[Any], count: int, position: object, index: int) -> None:
@@ -163,19 +176,22 @@ class Brick:
         self._took = took
         job.raise_error()
 
+    def _failed(self, built: BuiltOperator, edges: list[Any], error: Exception) -> BaseException:
+        """The error for the user: it names operator, sample and file."""
+        source = None
+        if isinstance(error, TooLarge) and error.sample is not None:
+            error = because(SampleError(error.sample, str(error)), error)
+        if isinstance(error, SampleError):
+            for edge in built.inputs:
+                batch = edges[edge]
+                if batch is not None and batch.source_info and error.sample < len(batch.source_info):
+                    source = str(batch.source_info[error.sample])
+        return call_error(self.path, self.schema.name, error, source)
+
     def close(self) -> None:
         """Release what the operators hold."""
         for built in self.operators:
             built.operator.close()
-
-
-def _built(planned: PlannedOperator, engine: CallEngine) -> BuiltOperator:
-    try:
-        operator = planned.kind(planned.spec, engine.environment)
-        operator.infer([None] * len(planned.inputs))
-    except Exception as error:
-        raise operator_error(planned, error, None) from error
-    return BuiltOperator(planned, operator)
 
 
 def _prepared(engine: CallEngine, built: BuiltOperator, preparation: Generator[Any, Any, Any]) -> Any:
@@ -206,17 +222,11 @@ def _prepared(engine: CallEngine, built: BuiltOperator, preparation: Generator[A
         preparation.close()
 
 
-def _wrapped(built: BuiltOperator, edges: list[Any], error: Exception) -> BaseException:
-    """The error for the user: it names operator, sample and file."""
-    source = None
-    if isinstance(error, TooLarge) and error.sample is not None:
-        error = because(SampleError(error.sample, str(error)), error)
-    if isinstance(error, SampleError):
-        for edge in built.inputs:
-            batch = edges[edge]
-            if batch is not None and batch.source_info and error.sample < len(batch.source_info):
-                source = str(batch.source_info[error.sample])
-    return operator_error(built.planned, error, None, source)
+def _path(schema: Schema, constants: dict[str, Any]) -> str:
+    """An operator as the user writes it: "ndd.resize", "ndd.readers.File", "ndd `+`"."""
+    if constants.get("op") in OPERATIONS:
+        return f"ndd {OPERATIONS[constants['op']].symbol}"
+    return f"ndd.{class_path(schema.name) if schema.module.endswith('readers') else schema.name}"
 
 
 class Bricks:

@@ -7,9 +7,10 @@ repeated for every sample.
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import logging
 import operator
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from .._notices import near
 from ..batch import Batch as Samples
+from ..operators.accepts import declared
 from ..operators.base import REQUIRED, Arg, Schema
 from ..types import DALIDataType
 from .bricks import Brick
@@ -29,7 +31,9 @@ from .loops import LoopCall, current_loop
 from .modes import EvalMode
 from .rng import get_default_rng, stream_for
 from .values import Batch, DynamicValue, Held, Tensor, copied, place_of, repeated_part
-from .work import DelayedCall, KnownOutput
+from .work import DelayedCall, KnownOutput, users_line
+
+log = logging.getLogger("asyncdali")
 
 _SCALARS = (int, float, bool, str, bytes, complex, enum.Enum, np.generic)
 _NOT_HERE = {"name", "preserve", "bytes_per_sample_hint", "device", "seed"}
@@ -127,7 +131,7 @@ def call(
     where = place_of_inputs(function, values, place, number)
     key = (schema.name, place, number, _key(constants), tuple(named), tuple(where))
     engine = engine_of(context, place, number)
-    brick = engine.bricks.find(key, lambda: engine.brick(schema, place, constants, tuple(named), where))
+    brick = engine.bricks.find(key, lambda: _brick(engine, function, place, constants, tuple(named), where))
     position = None
     if function.random:
         position = stream_for(rng, function.path)
@@ -146,8 +150,9 @@ def call(
         return finished(brick.run(engine, given, count, position))
 
     kind = Batch if is_batch else Tensor
-    if EvalMode.current() is EvalMode.deferred and not external:
-        return _later(context, brick, kind, compute)
+    if EvalMode.current() is EvalMode.deferred and not external and not any(map(is_external, data)):
+        outputs = _known_outputs(brick, values, None if function.needs_batch else count)
+        return _later(context, brick, kind, compute, outputs)
     loop = current_loop()
     if loop is not None and place == "cpu" and all(value._place == "cpu" for value in data):
         generator = None if position is None else get_default_rng() if rng is None else rng
@@ -155,6 +160,17 @@ def call(
         return results(brick, [kind._later(work, k) for k in range(len(work.declared))])
     made = compute()
     return results(brick, [kind._of(samples) for samples in made])
+
+
+def _brick(engine: Any, function: OperatorFunction, place: str, constants: dict[str, Any], named: tuple[str, ...], where: list[str]) -> Any:
+    """A new brick. Graphs refuse wrong arguments by the operator's name in ``fn``; the user has called another function."""
+    try:
+        return engine.brick(function.schema, place, constants, named, where)
+    except (TypeError, ValueError) as error:
+        named_by_graphs = f"asyncdali.fn.{function.schema.name}"
+        if error.args and str(error.args[0]).startswith(named_by_graphs):
+            error.args = (function.path + str(error.args[0])[len(named_by_graphs) :], *error.args[1:])
+        raise
 
 
 def _wrong_count(function: OperatorFunction, given: int) -> None:
@@ -278,23 +294,43 @@ def results(brick: Brick, values: list[Any]) -> Any:
 
 
 def finished(made: list[Samples]) -> list[Samples]:
-    """Outputs that own their memory."""
+    """Outputs that own their memory. Without samples, the type of decoded arrays is not known: they are bytes."""
+    for samples in made:
+        if samples.dtype is DALIDataType.NO_TYPE:
+            samples.dtype = DALIDataType.UINT8
     return [samples if samples.reused_memory is False else samples.private() for samples in made]
 
 
-def _later(context: EvalContext, brick: Brick, kind: type[DynamicValue], compute: Callable[[], list[Samples]]) -> Any:
-    declared = [KnownOutput(device=brick.output_device) for _ in brick.plan.outputs]
-    work = DelayedCall(compute, declared, users_line())
+def plainly(error: Exception) -> Exception:
+    """The error of a call for the user, without the library's frames. The log has them, at the level DEBUG."""
+    log.debug("a call failed", exc_info=error)
+    return error.with_traceback(None)
+
+
+def is_external(value: DynamicValue) -> bool:
+    """Whether a value wraps memory that the library does not own, so that a program may change it after the call."""
+    return value._held is not None and value._held.reused_memory is not False
+
+
+def _known_outputs(brick: Brick, inputs: Sequence[DynamicValue], count: int | None) -> list[KnownOutput]:
+    """The facts about the outputs that the operator's declaration tells without computing."""
+    known = [KnownOutput(device=brick.output_device, count=count) for _ in brick.plan.outputs]
+    given: list[Any] = [value._known() for value in inputs]
+    if not brick.schema.gives or any(None in (item.dtype, item.ndim, item.layout) for item in given):
+        return known
+    for k, output in enumerate(known):
+        with contextlib.suppress(Exception):  # a wrong input, whose error is raised when it is computed
+            found = declared(brick.schema.gives, k).expected(brick.spec, given, brick.schema.accepts)
+            output.dtype, output.ndim, output.layout = found.get("type"), found.get("rank"), found.get("layout")
+    return known
+
+
+def _later(
+    context: EvalContext, brick: Brick, kind: type[DynamicValue], compute: Callable[[], list[Samples]], outputs: Sequence[KnownOutput]
+) -> Any:  # fmt: skip
+    work = DelayedCall(compute, outputs, users_line())
     context.waits(work)
-    return results(brick, [kind._later(work, k) for k in range(len(declared))])
-
-
-def users_line() -> str:
-    """The user's line that is being executed: "file.py:12"."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("asyncdali."):
-        frame = frame.f_back
-    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return results(brick, [kind._later(work, k) for k in range(len(outputs))])
 
 
 def moved(value: Held, wanted: Device) -> Held:

@@ -23,13 +23,13 @@ def _usable_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _checked_threads(number: object, what: str = "num_threads") -> int:
+def _checked_threads(number: object, what: str = "num_threads", fewest: int = 1) -> int:
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{what} is a number of threads, got {number!r}")
     count = operator.index(number)
     most = _MOST_PER_CPU * (os.cpu_count() or 1)
-    if not 1 <= count <= most:
-        raise ValueError(f"{what} is {count}; possible are 1 to {most} ({_MOST_PER_CPU} for each processor)")
+    if not fewest <= count <= most:
+        raise ValueError(f"{what} is {count}; possible are {fewest} to {most} ({_MOST_PER_CPU} for each processor)")
     return count
 
 
@@ -77,7 +77,7 @@ class ThreadPool:
     """Worker threads that several contexts may share.
 
     Args:
-        num_threads: at least 1; by default that of the default pool.
+        num_threads: 0 and 1 mean that the calling thread works alone; by default as many as the default pool has.
         device_id: the GPU that the threads work for, or None for none; by default the current one.
 
     Raises:
@@ -85,7 +85,7 @@ class ThreadPool:
     """
 
     def __init__(self, num_threads: int | None = None, *, device_id: object = -1):
-        self._num_threads = get_num_threads() if num_threads is None else _checked_threads(num_threads)
+        self._num_threads = get_num_threads() if num_threads is None else _checked_threads(num_threads, fewest=0)
         if device_id == -1:
             device_id = Device.current().device_id
         elif device_id is not None:
@@ -161,7 +161,6 @@ class EvalContext:
             self._pool = ThreadPool(num_threads, device_id=self._device_id)
         self._stream = None if cuda_stream is None else as_stream(cuda_stream, self._device_id)
         self._engine: CallEngine | None = None
-        self._pid = 0
         self._checkpoint: Checkpoint | None = None
         self._thread: int | None = None
         self._entered = 0
@@ -218,9 +217,8 @@ class EvalContext:
         """Memory, threads and bricks of its calls."""
         found = self._engine
         crew = _default_crew() if self._pool is None else self._pool._workers()
-        if found is None or found.crew is not crew or self._pid != _forks.pid:
-            found = CallEngine(crew, self._device_id)
-            self._engine, self._pid = found, _forks.pid
+        if found is None or found.crew is not crew:
+            found = self._engine = crew.engine(self._device_id)
         return found
 
     def cached_results(self, *args: object) -> None:

@@ -87,6 +87,7 @@ class CudaBrick:
         self._home = home
         self._immediate = Immediate(home.engine, outputs, definition.instances, seed)
         self.plan = self._immediate.plan
+        self.schema, self.spec = schema, self.plan.operators[-1].spec
 
     @property
     def stateful(self) -> list[BuiltOperator]:

@@ -33,8 +33,16 @@ class ThreadCrew:
     def __init__(self, num_threads: int, name: str = "asyncdali-dynamic"):
         self.num_threads = num_threads
         self._name = name
+        self._engines: dict[int | None, CallEngine] = {}
         self._workers: WorkerThreads | None = None
         self._lock = threading.Lock()
+
+    def engine(self, device_id: int | None) -> CallEngine:
+        """The engine that works with these threads for a device. Contexts with one crew share it, so that bricks are built once."""
+        found = self._engines.get(device_id)
+        if found is None:
+            found = self._engines.setdefault(device_id, CallEngine(self, device_id))
+        return found
 
     def workers(self) -> WorkerThreads | None:
         """The threads besides the calling one; None: there are none."""
@@ -69,11 +77,11 @@ class CallEngine:
         self._pool = BufferPool()
         self.allocate = self._pool.allocate
         self.bricks = Bricks()
-        self.environment = Environment(1, crew.num_threads, device_id, False, self.allocate)
+        self.environment = Environment(1, self.num_threads, device_id, False, self.allocate)
 
     @property
     def num_threads(self) -> int:
-        return self.crew.num_threads
+        return max(self.crew.num_threads, 1)
 
     def brick(
         self, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str], seed: int = 0

@@ -11,7 +11,7 @@ from typing import Any
 from ..graph.calls import NAMED_INPUTS
 from ..operators.base import REQUIRED, Role, Schema
 from . import language as language  # gives Tensors and Batches their methods
-from .calls import OperatorFunction, call
+from .calls import OperatorFunction, call, plainly
 
 _SECOND_NAMES = ("experimental.decoders.image", "experimental.peek_image_shape")
 """Beginnings of the older names of operators that dynamic mode has, too. In DALI the other ones were deprecated before it existed."""
@@ -74,7 +74,10 @@ def make_function(schema: Schema, module: str) -> Callable[..., Any]:
     function = OperatorFunction(schema)
 
     def operator(*inputs: object, batch_size: object = None, device: object = None, rng: object = None, **arguments: object) -> Any:
-        return call(function, inputs, batch_size, device, arguments, rng)
+        try:
+            return call(function, inputs, batch_size, device, arguments, rng)
+        except Exception as error:
+            raise plainly(error) from None
 
     operator.__name__ = operator.__qualname__ = schema.name.rpartition(".")[2]
     operator.__module__ = module

@@ -22,7 +22,7 @@ from ..batch import Batch as Samples
 from ..errors import operator_error
 from ..operators.base import REQUIRED, Schema
 from ..readers.base import ReaderOperator
-from .calls import OperatorFunction, checked_size, engine_of, finished, is_data, results, users_line
+from .calls import OperatorFunction, checked_size, engine_of, finished, is_data, results
 from .captures import CapturedLoop, EnteredContext, already_made, known
 from .contexts import EvalContext
 from .conversion import make_tensor
@@ -33,7 +33,7 @@ from .modes import EvalMode
 from .rng import get_default_rng
 from .states import ReaderState, Restorable
 from .values import Batch, DynamicValue, Tensor, repeated_part
-from .work import DelayedCall, KnownOutput
+from .work import DelayedCall, KnownOutput, users_line
 
 if TYPE_CHECKING:
     from .bricks import Brick

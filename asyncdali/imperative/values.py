@@ -18,7 +18,7 @@ from ..types.enums import ENUMERATIONS
 from . import dtypes
 from .devices import Device, device, gpu_number
 from .dtypes import DType
-from .work import DelayedCall
+from .work import DelayedCall, KnownOutput
 
 Held = TypeVar("Held", bound="DynamicValue")
 
@@ -117,6 +117,17 @@ class DynamicValue:
                 return found
             held = self._samples()
         return held.shapes
+
+    def _known(self) -> KnownOutput:
+        """What is known without computing."""
+        held = self._held
+        if held is not None:
+            return KnownOutput(held.dtype, held.ndim, held.layout, held.device, len(held.shapes))
+        assert self._work is not None
+        known = self._work.declared[self._number]
+        if self._view_layout is None:
+            return known
+        return KnownOutput(known.dtype, known.ndim, self._view_layout, known.device, known.count)
 
     @property
     def _place(self) -> str:
@@ -372,7 +383,8 @@ class Batch(DynamicValue):
     @property
     def batch_size(self) -> int:
         """Number of samples."""
-        return len(self._shapes())
+        known = self._declared("count")
+        return len(self._shapes()) if known is None else int(known)
 
     @property
     def shape(self) -> list[tuple[int, ...]]:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import copy
+import logging
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..batch import Batch as Samples
-from ..errors import set_aside
+from ..errors import OperatorError, without_tracebacks
+
+log = logging.getLogger("asyncdali")
 
 
 class KnownOutput:
     """The facts about an output before it is computed. None: it has to be computed."""
 
-    __slots__ = ("device", "dtype", "layout", "ndim", "shapes")
+    __slots__ = ("count", "device", "dtype", "layout", "ndim", "shapes")
 
     def __init__(
-        self, dtype: object = None, ndim: int | None = None, layout: str | None = None, device: str = "cpu", shapes: object = None
+        self, dtype: object = None, ndim: int | None = None, layout: str | None = None, device: str = "cpu", shapes: object = None,
+        count: int | None = None,
     ):  # fmt: skip
-        self.dtype, self.ndim, self.layout, self.device, self.shapes = dtype, ndim, layout, device, shapes
+        """`layout` "": it has none;  count: number of samples."""
+        self.dtype, self.ndim, self.layout, self.device, self.shapes, self.count = dtype, ndim, layout, device, shapes, count
 
 
 class DelayedCall:
@@ -30,7 +38,7 @@ class DelayedCall:
         """`where`: the user's line that made the call."""
         self._compute: Callable[[], Sequence[Samples]] | None = compute
         self._made: Sequence[Samples] = ()
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._lock = threading.Lock()
         self.declared = declared
         self.where = where
@@ -61,12 +69,37 @@ class DelayedCall:
                     try:
                         self._made = self._compute()
                     except Exception as error:
-                        self._error = error
-                        if hasattr(error, "add_note"):
-                            error.add_note(f"The operator was called at {self.where}.")
-                        set_aside(error)
+                        log.debug("a delayed call failed", exc_info=error)
+                        self._error, self.where = without_tracebacks(error), getattr(error, "called_at", self.where)
                     self._compute = None
         if self._error is not None:
             self.told = True
-            raise self._error
+            raise _again(self._error, self.where)
         return self._made
+
+
+def _again(error: Exception, called_at: str) -> Exception:
+    """The error of a call for another read: it names the line of the call and the line of the read. Its cause is the operator's error."""
+    try:
+        made = copy.copy(error)
+    except Exception:  # a class with its own arguments
+        made = error
+    made.called_at = called_at  # type: ignore[attr-defined]
+    if isinstance(made, OperatorError):
+        made.line = called_at
+    made.__cause__ = error.__cause__ or error
+    note = f"Called at {called_at}, read at {users_line()}."
+    if hasattr(made, "add_note"):
+        made.__notes__ = []
+        made.add_note(note)
+    elif made.args:
+        made.args = f"{made.args[0]}\n{note}", *made.args[1:]
+    return made.with_traceback(None)
+
+
+def users_line() -> str:
+    """The user's line that is being executed: "file.py:12"."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("asyncdali."):
+        frame = frame.f_back
+    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -146,7 +146,7 @@ def test_plans_are_copied_for_equal_contents_of_argument_inputs():
 
 
 def test_contents_that_never_repeat_are_no_longer_compared(monkeypatch):
-    monkeypatch.setattr(templates.tables, "_TRIALS", 4)
+    monkeypatch.setattr(templates.tables, "PIPELINE", templates.tables.Limits(4, 4, False))
     assert sliced([0, 1, 2, 3, 1, 1, 1, 1]) == 8
 
 

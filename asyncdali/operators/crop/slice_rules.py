@@ -107,6 +107,8 @@ def _positional(spec: Spec, positional: list[Batch], extents: np.ndarray, length
     if anchor.dtype != shape.dtype:
         raise ValueError(f"anchor and shape should have the same type, got {anchor.dtype.name} and {shape.dtype.name}")
     whole = anchor.dtype in INTEGERS
+    if not len(anchor):
+        return np.zeros(extents.shape), np.zeros(extents.shape)
     start, size = _rows(anchor, lengths, "anchor"), _rows(shape, lengths, "shape")
     if not whole and spec.constant("normalized_anchor"):
         start = start * extents

@@ -97,7 +97,7 @@ class RandomOperator(StreamOperator):
         count = len(shapes)
         uniform_shape = count == 0 or shapes.shape[1] == 0 or bool((shapes == shapes[0]).all())
         if uniform_shape:
-            extents = tuple(int(extent) for extent in shapes[0]) if count else ()
+            extents = tuple(int(extent) for extent in shapes[0]) if count else (0,) * shapes.shape[1]
             elements = 1
             for extent in extents:
                 elements *= extent

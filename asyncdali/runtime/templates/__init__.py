@@ -20,6 +20,6 @@ May import: the imports of `asyncdali.runtime`.
 
 from __future__ import annotations
 
-from .tables import Templates, operator_templates, segment_templates
+from .tables import Templates, call_templates, operator_templates, segment_templates
 
-__all__ = ["Templates", "operator_templates", "segment_templates"]
+__all__ = ["Templates", "call_templates", "operator_templates", "segment_templates"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...compiled.tables import Handle
 from ..work.built import Built
@@ -16,10 +16,23 @@ from .whole import SegmentTemplate
 
 log = logging.getLogger("asyncdali")
 
-_MOST = 4
-"""Number of templates that are kept: one for whole batches, one for a smaller last batch; and of keys that are remembered."""
-_TRIALS = 64
-"""Number of iterations after which contents that were new each time have no key any more."""
+class Limits(NamedTuple):
+    """Limits of a table of templates.
+
+    most      templates that are kept, and keys that are remembered
+    trials    iterations after which contents that were new each time have no key any more; None: no such number
+    replaces  whether a new template replaces the one that was not used for longest. If not, iterations with further keys are planned
+    """
+
+    most: int
+    trials: int | None
+    replaces: bool
+
+
+PIPELINE = Limits(4, 64, False)
+"""A pipeline's iterations are alike: whole batches, and a smaller last one."""
+CALLS = Limits(64, None, True)
+"""Calls of dynamic mode come from many places of a program."""
 
 
 class Templates:
@@ -28,12 +41,12 @@ class Templates:
     heads  operators of the segment that are planned in every iteration, and first;  rest  the operators of the templates
     """
 
-    __slots__ = ("_contents", "_edges", "_known", "_moving", "_on_gpu", "_seen", "_trials", "heads", "rest")
+    __slots__ = ("_contents", "_edges", "_known", "_limits", "_moving", "_on_gpu", "_seen", "_trials", "heads", "rest")
 
     heads: Sequence[Any]
     rest: Sequence[Any]
 
-    def __init__(self, rest: Sequence[Built], heads: Sequence[Built] = (), on_gpu: bool = False):
+    def __init__(self, rest: Sequence[Built], heads: Sequence[Built] = (), on_gpu: bool = False, limits: Limits | None = None):
         from ...compiled.relocation import relocate
 
         relocate.compile()  # in build(), not in an iteration
@@ -43,7 +56,8 @@ class Templates:
         read = {edge for built in rest for edge in edges_read(built, on_gpu)}
         self._contents = [k for k, edge in enumerate(self._edges) if edge in read]
         self._moving = [built for built in rest if built.operator.stateful]
-        self._trials = 0 if read & made else _TRIALS
+        self._limits = limits = limits or PIPELINE
+        self._trials = 0 if read & made else limits.trials or 1
         self._seen: dict[Hashable, None] = {}
         self._known: dict[Hashable, Any] = {}  # None: plans with this key are not copied
 
@@ -55,17 +69,24 @@ class Templates:
         if key is None:
             return None
         key = key, batch_size, *[built.operator.split(built.position)[0] for built in self._moving]
-        if key in self._known:
-            return self._known[key]
-        if len(self._known) >= _MOST:
+        known, limits = self._known, self._limits
+        if key in known:
+            found = known[key]
+            if limits.replaces and len(known) > limits.most // 2:
+                known[key] = known.pop(key)  # the last one used
+            return found
+        if len(known) >= limits.most and not limits.replaces:
             return None
         if key in self._seen:
-            self._known[key] = made = self._made(edges, batch_size)
+            del self._seen[key]
+            known[key] = made = self._made(edges, batch_size)
+            if len(known) > limits.most:
+                del known[next(iter(known))]
             return made
         self._seen[key] = None
-        if len(self._seen) > _MOST:
+        if len(self._seen) > limits.most:
             del self._seen[next(iter(self._seen))]
-        if self._contents and not self._known:
+        if self._contents and not known and limits.trials is not None:
             self._trials -= 1
         return None
 
@@ -91,13 +112,38 @@ class SegmentTemplates(Templates):
 
     __slots__ = ("_kept", "_most_scratch")
 
-    def __init__(self, rest: Sequence[Built], heads: Sequence[Built], kept: Collection[int], most_scratch: int):
-        super().__init__(rest, heads)
+    def __init__(
+        self, rest: Sequence[Built], heads: Sequence[Built], kept: Collection[int], most_scratch: int, limits: Limits | None = None
+    ):  # fmt: skip
+        super().__init__(rest, heads, limits=limits)
         self._kept, self._most_scratch = kept, most_scratch
 
     def _template(self, outline: Outline) -> Any:
         timed = Timed.NO if self.rest[0].counters is None else Timed.YES
         return SegmentTemplate(outline, self._kept, self._most_scratch, timed)
+
+
+class CallTemplates(SegmentTemplates):
+    """The templates of one operator's calls. A call with wrong inputs may be repeated, so inputs are checked before a template is made."""
+
+    __slots__ = ()
+
+    def __init__(self, built: Built, kept: Collection[int], most_scratch: int):
+        super().__init__([built], [], kept, most_scratch, CALLS)
+
+    def _made(self, edges: Sequence[Any], batch_size: int) -> Any:
+        (built,) = self.rest
+        inputs, named = [edges[edge] for edge in built.inputs], {name: edges[edge] for name, edge in built.arguments}
+        try:
+            built.gate.check(inputs, named, len(inputs[0]))
+        except Exception:
+            return None  # the call is planned, and raises the error
+        return super()._made(edges, batch_size)
+
+
+def call_templates(built: Built, kept: Collection[int], most_scratch: int) -> CallTemplates | None:
+    """The templates of calls of an operator in dynamic mode. None if each call must be planned. `kept`, `most_scratch`: see below."""
+    return CallTemplates(built, kept, most_scratch) if has_key(built, False) else None
 
 
 def operator_templates(built: Built) -> Templates | None:

@@ -19,4 +19,5 @@ class Built(Protocol):
     sources: Any
     output_device: str
     counters: Any
+    gate: Any
     position: Any

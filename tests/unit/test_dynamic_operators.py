@@ -1,0 +1,327 @@
+"""Rows O and G of dynamic mode: calls of operators and random numbers. Expected are values of DALI, or better ones as a comment says."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import asyncdali.dynamic as ndd
+from asyncdali import types
+from asyncdali.imperative import bricks
+from asyncdali.runtime.templates import tables
+
+PICTURES = [np.random.default_rng(k).integers(0, 256, (9 + k, 8, 3), np.uint8) for k in range(3)]
+
+
+def same(left: ndd.Tensor | ndd.Batch, right: ndd.Tensor | ndd.Batch) -> bool:
+    if isinstance(left, ndd.Batch) and isinstance(right, ndd.Batch):
+        return left.layout == right.layout and all(map(same, left.tensors, right.tensors))
+    return type(left) is type(right) and left.dtype is right.dtype and np.array_equal(np.asarray(left), np.asarray(right))
+
+
+def test_O1_batch_or_tensor() -> None:
+    picture, batch = ndd.tensor(PICTURES[0]), ndd.batch(PICTURES)
+    assert isinstance(ndd.flip(picture), ndd.Tensor) and isinstance(ndd.flip(PICTURES[0]), ndd.Tensor)
+    assert isinstance(ndd.flip(batch), ndd.Batch) and isinstance(ndd.flip(ndd.batch(PICTURES[:1])), ndd.Batch)
+    assert ndd.flip(picture, batch_size=4).batch_size == 4 and ndd.flip(picture, batch_size=1).batch_size == 1
+    turned = ndd.rotate(picture, angle=ndd.batch([0.0, 90.0]))
+    assert isinstance(turned, ndd.Batch) and same(turned.tensors[1], ndd.rotate(picture, angle=90.0))
+    assert ndd.cast([PICTURES[0], PICTURES[0]], dtype=ndd.int32).shape == (2, 9, 8, 3)  # one tensor
+    assert isinstance(ndd.ones(shape=[2]), ndd.Tensor) and ndd.ones(shape=[2], batch_size=3).batch_size == 3
+
+
+def test_O2_numbers_of_samples() -> None:
+    batch, picture = ndd.batch(PICTURES), ndd.tensor(PICTURES[0])
+    for mode in ndd.EvalMode:
+        with mode:
+            for wrong in (lambda: ndd.cat(batch, ndd.batch(PICTURES[:2])), lambda: ndd.flip(batch, batch_size=2),
+                          lambda: ndd.rotate(batch, angle=ndd.batch([1.0])), lambda: ndd.flip(picture, batch_size=-1)):  # fmt: skip
+                with pytest.raises(ValueError):
+                    wrong()
+            for size in (2.0, "2", True):
+                with pytest.raises(TypeError):
+                    ndd.flip(picture, batch_size=size)
+    assert ndd.flip(picture, batch_size=np.int64(2)).batch_size == 2 and ndd.flip(picture, batch_size=0).batch_size == 0
+    with pytest.raises(ValueError, match="batch_size"):
+        ndd.batch_permutation()
+
+
+def test_O3_arguments_per_sample() -> None:
+    batch = ndd.batch(PICTURES)
+    found = ndd.flip(batch, horizontal=ndd.batch([0, 1, 1]), vertical=ndd.tensor(1.0), depthwise=None)
+    for k, turn in enumerate((0, 1, 1)):
+        assert same(found.tensors[k], ndd.flip(PICTURES[k], horizontal=turn, vertical=1))
+    assert same(ndd.resize(batch, size=np.array([4.0, 5.0])), ndd.resize(batch, size=[4, 5]))
+    with pytest.raises(TypeError):
+        ndd.resize(batch, size=[4, 5], mode=ndd.tensor(1))
+
+
+def test_O4_spelling_changes_nothing() -> None:
+    picture, matrix, batch = ndd.tensor(PICTURES[0]), [1, 0, 2, 0, 1, 1], ndd.batch([1, 2, 3])
+    written = ndd.warp_affine(picture, matrix=[1, 0, 2, 0, 1, 1])
+    given = {"matrix": tuple(matrix)}
+    assert same(ndd.warp_affine(picture, matrix=matrix), written) and same(ndd.warp_affine(picture, **given), written)
+    space = {"ndd": ndd, "picture": picture, "m": matrix, "batch": batch, "order": [2, 0, 1]}
+    exec("made = ndd.warp_affine(picture, matrix=m)\nordered = ndd.permute_batch(batch, indices=order)", space)
+    assert same(space["made"], written)  # type: ignore[arg-type]
+    assert [item.item() for item in space["ordered"].tensors] == [3, 1, 2]  # type: ignore[attr-defined]
+    mixed = [ndd.cast(picture, dtype=kind).dtype for kind in (ndd.float32, types.FLOAT, "f32", np.float32, float)]
+    assert mixed == [ndd.float32] * 5
+
+
+def test_O5_wrong_arguments() -> None:
+    picture = ndd.tensor(PICTURES[0])
+    for mode in ndd.EvalMode:
+        with mode:
+            for wrong, word in ((lambda: ndd.resize(picture, sizes=[1, 2]), "sizes"), (lambda: ndd.cast(picture), "dtype"),
+                                (lambda: ndd.flip(), "input"), (lambda: ndd.flip(picture, picture), "input"),
+                                (lambda: ndd.flip(input=picture), "input")):  # fmt: skip
+                with pytest.raises(TypeError, match=word):
+                    wrong()
+            for wrong in (lambda: ndd.resize(picture, size="a"), lambda: ndd.flip(picture, horizontal="a"),
+                          lambda: ndd.resize(picture, size=[4, 4], interp_type="cubic"), lambda: ndd.flip("a")):  # fmt: skip
+                with pytest.raises((TypeError, ValueError)):
+                    wrong()
+
+
+def test_O6_layouts() -> None:
+    picture, plain = ndd.tensor(PICTURES[0]), ndd.tensor([[1.0, 2.0]])
+    assert ndd.flip(picture).layout == "HWC" and ndd.resize(picture, size=[3, 3]).layout == "HWC"
+    assert ndd.cast(picture, dtype=ndd.int32).layout is None and ndd.reductions.sum(picture, axes=[0]).layout is None
+    assert ndd.transpose(ndd.flip(picture), perm=[2, 0, 1]).layout == "CHW"
+    with pytest.raises(ValueError, match="dimensions"):
+        ndd.flip(plain).evaluate()
+    for _ in range(4):  # a call that failed is no template for the next one
+        with pytest.raises(ValueError, match="layout"):
+            ndd.flip(ndd.tensor(PICTURES[0], layout="ABC")).evaluate()
+        with pytest.raises(ValueError, match="dimensions"):
+            ndd.brightness(plain, brightness_shift=ndd.tensor(0.5)).evaluate()
+
+
+def test_O7_results() -> None:
+    picture = ndd.copy(ndd.tensor(PICTURES[0]))  # memory of our own
+    boxes, labels = np.array([[0.1, 0.1, 0.5, 0.5]], np.float32), np.array([1], np.int32)
+    found = ndd.random_bbox_crop(boxes, labels, thresholds=[0.0])
+    assert isinstance(found, tuple) and len(found) == 4
+    with ndd.EvalMode.deferred:
+        later = ndd.flip(picture)
+        work = later._work
+        assert work is not None
+        assert (later.dtype, later.ndim, later.layout, later.device) == (ndd.uint8, 3, "HWC", ndd.Device("cpu"))
+        batch = ndd.cast(ndd.flip(picture, batch_size=5), dtype=ndd.float32) + 1
+        assert (batch.dtype, batch.ndim, batch.layout, batch.batch_size) == (ndd.float32, 3, "HWC", 5)
+        chained = ndd.resize(batch, size=[4, 4]) * 2.5
+        assert (chained.dtype, chained.batch_size) == (ndd.float32, 5) and chained._work is not None and batch._work is not None
+        assert not work.is_done
+        assert later.shape == (9, 8, 3) and work.is_done
+        assert (chained.tensors[0].shape, chained.layout) == ((4, 4, 3), "HWC")
+
+
+def test_O8_devices() -> None:
+    picture = ndd.tensor(PICTURES[0])
+    there = ndd.flip(picture.gpu())
+    assert there.device == ndd.Device("gpu") == ndd.flip(picture, device="gpu").device
+    assert ndd.flip(picture.gpu(), device="cpu").device == ndd.Device("cpu")
+    for name in ("mixed", "tpu", "gpu:9"):
+        with pytest.raises(ValueError):
+            ndd.flip(picture, device=name)
+    for wrong in (lambda: picture + picture.gpu(), lambda: picture.gpu() * picture):
+        with pytest.raises(ValueError):
+            wrong()
+    assert (picture.gpu() + 1).device == ndd.Device("gpu")
+
+
+def test_O9_bricks_are_bounded_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bricks, "MOST", 8)
+    picture = ndd.tensor(PICTURES[0])
+    with ndd.EvalContext(num_threads=1) as context:
+        for k in range(50):
+            assert ndd.resize(picture, size=[k + 1, 2]).shape == (k + 1, 2, 3)
+            assert ndd.resize(picture, size=[1, 2]).shape == (1, 2, 3)
+        assert len(context.engine.bricks) <= 8
+        before = len(context.engine.bricks)
+        calls = [ndd.resize(picture, size=[50, 2]) for _ in range(50)]
+        assert len(context.engine.bricks) == before and all(call.shape == (50, 2, 3) for call in calls)
+
+
+def test_O9_templates_are_bounded_and_do_not_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "CALLS", tables.Limits(4, None, True))
+    with ndd.EvalContext(num_threads=1) as context:
+        for k in range(100):  # shapes and contents that are new each time
+            assert ndd.flip(np.zeros((k + 1, 2, 3), np.uint8)).shape == (k + 1, 2, 3)
+            assert ndd.rotate(PICTURES[0], angle=ndd.tensor(float(k))).ndim == 3
+        ((brick,),) = [[item for item in context.engine.bricks._known.values() if item.schema.name == "flip"]]
+        for _ in range(3):
+            ndd.flip(PICTURES[0])
+        edges: list[object] = [None] * brick.plan.edge_count
+        edges[brick.given[0]] = ndd.as_tensor(PICTURES[0])._samples()
+        assert brick._templates.find(edges, 1) is not None
+        assert len(brick._templates._known) <= 4 and len(brick._templates._seen) <= 4
+
+
+def test_O10_results_own_their_memory() -> None:
+    picture = ndd.tensor(PICTURES[0])
+    made = [ndd.flip(picture) for _ in range(20)]
+    first = np.asarray(made[0])
+    first[...] = 7
+    for other in made[1:]:
+        assert np.array_equal(np.asarray(other), PICTURES[0][:, ::-1])
+    assert (np.asarray(made[0]) == 7).all() and np.array_equal(np.asarray(picture), PICTURES[0])
+    kept = np.asarray(ndd.flip(picture))
+    for _ in range(20):
+        ndd.flip(picture)
+    assert np.array_equal(kept, PICTURES[0][:, ::-1])
+    viewed = ndd.reshape(picture, shape=[-1])
+    np.asarray(viewed)[0] ^= 1
+    assert np.array_equal(np.asarray(picture), PICTURES[0]) or np.shares_memory(np.asarray(viewed), np.asarray(picture))
+
+
+def test_O11_missing_arguments() -> None:
+    for mode in ndd.EvalMode:
+        with mode:
+            for wrong in (lambda: ndd.cast(PICTURES[0]), lambda: ndd.rotate(PICTURES[0], angle=None), lambda: ndd.coord_transform()):
+                with pytest.raises(TypeError):
+                    wrong()
+
+
+def test_O12_one_channel() -> None:
+    gray = ndd.tensor(np.full((4, 4, 1), 9, np.uint8))
+    for call in (ndd.hsv, ndd.hue, ndd.saturation, ndd.color_twist):
+        for value in (gray, ndd.batch([gray, gray])):
+            with pytest.raises(RuntimeError, match="4, 4, 1"):
+                call(value).evaluate()
+
+
+def test_B6_every_operator_takes_batches_without_samples() -> None:
+    pictures, numbers = ndd.as_batch(np.zeros((0, 8, 9, 3), np.uint8)), ndd.as_batch(np.zeros((0, 4, 5), np.float32))
+    cases = {
+        "flip": (ndd.flip(pictures), ndd.uint8, 3),
+        "crop": (ndd.crop(pictures, crop=(2, 2)), ndd.uint8, 3),
+        "slice": (ndd.slice(pictures, start=[1], end=[2], axes=[0]), ndd.uint8, 3),
+        "resize": (ndd.resize(pictures, size=[3, 3]), ndd.uint8, 3),
+        "cmn": (ndd.crop_mirror_normalize(pictures, crop=(2, 2)), ndd.float32, 3),
+        "cast": (ndd.cast(pictures, dtype=ndd.int16), ndd.int16, 3),
+        "sum": (ndd.reductions.sum(numbers, axes=[0]), ndd.float32, 1),
+        "mean": (ndd.reductions.mean(numbers), ndd.float32, 0),
+        "cat": (ndd.cat(numbers, numbers), ndd.float32, 2),
+        "stack": (ndd.stack(numbers, numbers), ndd.float32, 3),
+        "transpose": (ndd.transpose(numbers, perm=[1, 0]), ndd.float32, 2),
+        "reshape": (ndd.reshape(numbers, shape=[-1]), ndd.float32, 1),
+        "pad": (ndd.pad(numbers), ndd.float32, 2),
+        "normalize": (ndd.normalize(numbers), ndd.float32, 2),
+        "blur": (ndd.gaussian_blur(pictures, window_size=3), ndd.uint8, 3),
+        "rotate": (ndd.rotate(pictures, angle=5.0), ndd.uint8, 3),
+        "hsv": (ndd.hsv(pictures, hue=5.0), ndd.uint8, 3),
+        "one_hot": (ndd.one_hot(ndd.as_batch(np.zeros((0,), np.int32)), num_classes=3), ndd.float32, 1),
+        "add": (numbers + 1, ndd.float32, 2),
+        "sqrt": (ndd.math.sqrt(numbers), ndd.float32, 2),
+        "less": (numbers < numbers, ndd.bool, 2),
+        "uniform": (ndd.random.uniform(range=[0, 1], batch_size=0), ndd.float32, 0),
+        "expand": (ndd.expand_dims(numbers, axes=[0]), ndd.float32, 3),
+        "erase": (ndd.erase(pictures, anchor=[1.0], shape=[1.0]), ndd.uint8, 3),
+        "decode": (ndd.decoders.image(ndd.as_batch(np.zeros((0, 5), np.uint8))), ndd.uint8, 3),
+    }
+    for name, (found, kind, ndim) in cases.items():
+        assert (found.batch_size, found.shape, found.dtype, found.ndim) == (0, [], kind, ndim), name
+
+
+# --------------------------------------------------------------------------------------------------------------- random
+
+
+def test_G1_words_and_states() -> None:
+    generator = ndd.random.RNG(5)
+    assert [generator() for _ in range(3)] == [3289868317, 299389332, 4225117243]
+    assert str(generator.state) == "Philox_0000000000000005_0000000000000000:0000000000000000_3"
+    assert ndd.random.RNG(-1).state == ndd.random.RNG(2**64 - 1).state
+    assert ndd.random.RNG(2**64 + 5)() == 3289868317
+    import random
+
+    random.seed(3)
+    before = random.getstate()
+    first = ndd.random.RNG()
+    assert random.getstate() == before  # DALI draws the seed from Python's generator
+    random.seed(3)
+    assert ndd.random.RNG().state != first.state
+
+
+def test_G2_calls_draw_seven_words() -> None:
+    for size in (None, 1, 8):
+        generator = ndd.random.RNG(3)
+        ndd.random.uniform(batch_size=size, rng=generator)
+        other = ndd.random.RNG(3)
+        other.advance(7)
+        assert generator.state == other.state
+    few, many = (ndd.random.normal(batch_size=size, rng=ndd.random.RNG(9)) for size in (2, 5))
+    assert [item.item() for item in few] == [item.item() for item in many.tensors[:2]]
+    assert ndd.random.normal(rng=ndd.random.RNG(9)).item() == few.tensors[0].item()
+
+
+def test_G3_generators() -> None:
+    generator = ndd.random.RNG(5)
+    with pytest.raises(AttributeError):
+        generator.seed  # noqa: B018
+    generator.seed = 7
+    assert generator() == ndd.random.RNG(7)()
+    state = generator.state
+    word = generator()
+    for text in (state, str(state)):
+        assert ndd.random.RNG(state=text)() == word
+        generator.set_state(text)
+        assert generator() == word
+    skipped = ndd.random.RNG(5)
+    skipped.advance(9)
+    walked = ndd.random.RNG(5)
+    for _ in range(9):
+        walked()
+    assert skipped.state == walked.state == str(walked.state)
+    copied = walked.clone()
+    walked()
+    assert copied.state != walked.state
+    for wrong in (lambda: ndd.random.RNG(state="x"), lambda: ndd.random.RNG(5, state="x"), lambda: skipped.advance(-1)):
+        with pytest.raises(ValueError):
+            wrong()
+    for wrong in (lambda: ndd.random.RNG(1.5), lambda: ndd.random.RNG("a"), lambda: skipped.advance(1.5), lambda: skipped.set_state(3)):
+        with pytest.raises(TypeError):
+            wrong()
+    assert ndd.random.RNG(np.int64(5)).state == ndd.random.RNG(5).state  # DALI: OverflowError
+    assert str(walked.state) in repr(walked)
+
+
+def test_G4_default_generator() -> None:
+    ndd.random.set_seed(3)
+    first = ndd.random.uniform(), ndd.random.get_default_rng()()
+    ndd.random.set_seed(3)
+    second = ndd.random.uniform(), ndd.random.get_default_rng()()
+    assert first[0].item() == second[0].item() and first[1] == second[1]
+    assert ndd.random.uniform().item() != ndd.random.uniform().item()
+    with pytest.raises(TypeError):
+        ndd.random.set_seed(None)
+
+
+def test_G5_only_generators_are_generators() -> None:
+    for rng in (5, "a", np.random.default_rng(3)):
+        with pytest.raises(ValueError, match="RNG"):
+            ndd.random.uniform(rng=rng)
+    with pytest.raises(TypeError, match="rng"):
+        ndd.random.uniform(seed=5)
+    with pytest.raises(TypeError, match="random"):
+        ndd.flip(PICTURES[0], rng=ndd.random.RNG(3))
+
+
+def test_G6_no_batch_size_is_inherited() -> None:
+    ndd.flip(ndd.batch(PICTURES))
+    assert isinstance(ndd.random.coin_flip(), ndd.Tensor)
+    assert ndd.random.uniform(ndd.batch([[1.0], [2.0, 3.0]])).shape == [(1,), (2,)]
+
+
+def test_calls_leave_nothing_behind() -> None:
+    picture = ndd.tensor(PICTURES[0])
+    counts = []
+    for _ in range(3):
+        for _ in range(300):
+            ndd.flip(picture)
+            picture + 1
+        counts.append(sys.getallocatedblocks())
+    assert counts[2] - counts[1] < 100
