@@ -211,6 +211,7 @@ def main() -> None:
     parser.add_argument("--photos", help="a folder of folders of JPEGs; by default the project's photos, else pictures that are made")
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
+    parser.add_argument("--all", action="store_true", help="operators: all of the registry that have a kernel, not only the usual ones")
     parser.add_argument("--only", default="", help="operators, turns, busy: names, separated by commas")
     parser.add_argument("--batches", type=int, default=1, help="operators: different batches that are fed in turn (sizes differ, too)")
     parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, turns, train: measurements of each, in turns")
@@ -222,7 +223,10 @@ def main() -> None:
     if options.what == "operators":
         from . import gpu_operators
 
-        gpu_operators.report(installed_dali(), options.iterations, only, options.batches)
+        if options.all:
+            gpu_operators.report_all(installed_dali(), options.iterations, only)
+        else:
+            gpu_operators.report(installed_dali(), options.iterations, only, options.batches)
     elif options.what == "pipelines":
         if not options.dali_only:
             ours(options.photos, options.iterations)

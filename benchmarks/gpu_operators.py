@@ -1,4 +1,7 @@
-"""``python -m benchmarks.gpu operators``: single operators on small and large pictures that are in the GPU's memory.
+"""``python -m benchmarks.gpu operators [--all]``: single operators on small and large pictures that are in the GPU's memory.
+
+With `--all` the cases are those of ``benchmarks.operators``: every operator of the registry that has a kernel, also on volumes, sequences
+and sound.
 
 The columns per operator are: milliseconds per batch as a user sees them (asyncdali, and DALI in turns where it is installed), the device
 time of asyncdali, and its share of the card's copy bandwidth (bytes read and written in that time). The device time is measured by
@@ -135,55 +138,158 @@ class LastLaunches:
         return float(np.median(times))
 
 
+class _Table:
+    """The rows of operators: ours and DALI's in turns, and our launches alone."""
+
+    def __init__(self, dali: Any, iterations: int):
+        os.environ["ASYNCDALI_DEVICE"] = "cuda"
+        import asyncdali
+        from asyncdali.device import select
+
+        from .gpu import copy_bandwidth
+
+        self._libraries = {"ours": asyncdali, **({} if dali is None else {"dali": dali})}
+        self._iterations = iterations
+        self._bandwidth = copy_bandwidth()
+        print(f"card copies {self._bandwidth:.0f} GB/s (read and written)")
+        select._driver = select.make_driver()
+        self._last = LastLaunches(select._driver)
+        self._ratios: list[float] = []
+
+    def begin(self, title: str) -> None:
+        """Print the head of a table."""
+        print(f"{title}, ms per batch (median of 3)")
+        print(f"  {'operator':34} {'ours':>8} {'DALI':>8} {'DALI/ours':>9} {'device':>8} {'bytes':>7} {'of copy':>8}", flush=True)
+        self._ratios = []
+
+    def row(self, name: str, make: Callable[[Any], Any], given: int, batches: int = 1) -> None:
+        """Measure the pipelines of ``make(library)``, which read `given` bytes of `batches` batches in turn."""
+        import cupy
+
+        try:
+            pipes = {key: make(library) for key, library in self._libraries.items()}
+            times: dict[str, list[float]] = {key: [] for key in pipes}
+            for _ in range(3):
+                for key, pipe in pipes.items():
+                    times[key].append(milliseconds(pipe, self._iterations))
+            with self._last:
+                for _ in range(batches - self._iterations * 3 % batches):
+                    outputs = pipes["ours"].run()
+                pipes["ours"]._core.session.wait_all()
+            made = int(outputs[0]._batch.sizes().sum())
+            cupy.cuda.runtime.deviceSynchronize()
+            device = self._last.milliseconds()
+            ours = float(np.median(times["ours"]))
+            theirs = float(np.median(times["dali"])) if "dali" in times else 0.0
+            if theirs:
+                self._ratios.append(theirs / ours)
+            moved = (min(given, 2 * made) if name in ("slice", "crop", "crop_mirror_normalize") else given) + made
+            part = moved / (device * 1e-3) / 1e9 / self._bandwidth if device else 0.0
+            beside = f"{theirs:8.3f} {theirs / ours:9.2f}" if theirs else f"{'-':>8} {'-':>9}"
+            print(f"  {name:34} {ours:8.3f} {beside} {device:8.3f} {moved / 1e6:6.0f}M {100 * part:7.0f}%", flush=True)
+            del outputs
+            pipes["ours"].close()
+        except Exception as error:
+            print(f"  {name:34} {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
+
+    def end(self) -> None:
+        """Print the mean of the table."""
+        if self._ratios:
+            slower = sum(ratio < 1 for ratio in self._ratios)
+            mean = float(np.exp(np.mean(np.log(self._ratios))))
+            print(f"  geometric mean of DALI / ours: {mean:.2f}; below 1: {slower} of {len(self._ratios)}", flush=True)
+
+
 def report(dali: Any, iterations: int, only: tuple[str, ...] = (), batches: int = 1) -> None:
     """Print the tables. `dali` is None where DALI is not installed. `batches`: number of different batches that are fed in turn."""
-    os.environ["ASYNCDALI_DEVICE"] = "cuda"
     import cupy
 
-    import asyncdali
-    from asyncdali.device import select
-
-    from .gpu import copy_bandwidth
-
-    bandwidth = copy_bandwidth()
-    print(f"card copies {bandwidth:.0f} GB/s (read and written)")
-    select._driver = select.make_driver()
-    last = LastLaunches(select._driver)
+    table = _Table(dali, iterations)
     for large in (False, True):
         fed = [[cupy.asarray(picture) for picture in pictures(large, 3 + k)] for k in range(batches)]
         given = sum(picture.nbytes for picture in fed[0])
-        print(f"{'32 pictures of 1920 x 1080' if large else '64 pictures with sides of 300 to 600'}, ms per batch (median of 3)")
-        print(f"  {'operator':24} {'ours':>8} {'DALI':>8} {'DALI/ours':>9} {'device':>8} {'bytes':>7} {'of copy':>8}", flush=True)
-        ratios = []
+        table.begin("32 pictures of 1920 x 1080" if large else "64 pictures with sides of 300 to 600")
         for name in OPERATORS:
-            if only and name not in only:
-                continue
-            try:
-                pipes = {"ours": pipeline(asyncdali, name, fed)}
-                if dali is not None:
-                    pipes["dali"] = pipeline(dali, name, fed)
-                times: dict[str, list[float]] = {key: [] for key in pipes}
-                for _ in range(3):
-                    for key, pipe in pipes.items():
-                        times[key].append(milliseconds(pipe, iterations))
-                with last:
-                    for _ in range(batches - iterations * 3 % batches):
-                        outputs = pipes["ours"].run()
-                    pipes["ours"]._core.session.wait_all()
-                made = int(outputs[0]._batch.sizes().sum())
-                cupy.cuda.runtime.deviceSynchronize()
-                device = last.milliseconds()
-                ours = float(np.median(times["ours"]))
-                theirs = float(np.median(times["dali"])) if dali is not None else 0.0
-                if theirs:
-                    ratios.append(theirs / ours)
-                moved = (min(given, 2 * made) if name in ("slice", "crop", "crop_mirror_normalize") else given) + made
-                part = moved / (device * 1e-3) / 1e9 / bandwidth if device else 0.0
-                beside = f"{theirs:8.3f} {theirs / ours:9.2f}" if theirs else f"{'-':>8} {'-':>9}"
-                print(f"  {name:24} {ours:8.3f} {beside} {device:8.3f} {moved / 1e6:6.0f}M {100 * part:7.0f}%", flush=True)
-                del outputs
-                pipes["ours"].close()
-            except Exception as error:
-                print(f"  {name:24} {type(error).__name__}: {error}", flush=True)
-        if ratios:
-            print(f"  geometric mean of DALI / ours: {float(np.exp(np.mean(np.log(ratios)))):.2f}", flush=True)
+            if not only or name in only:
+                table.row(name, lambda lib, name=name, fed=fed: pipeline(lib, name, fed), given, batches)
+        table.end()
+
+
+# ------------------------------------------------------------------------------------------------------- all operators of the registry
+
+_LARGE = {"H": 1080, "W": 1920, "D": 96}
+_LARGE_SIDE, _LARGE_SECONDS = 192, 60
+"""Sides of large volumes, and seconds of long sounds."""
+
+
+def enlarged(data: np.ndarray, layout: str) -> np.ndarray:
+    """A batch of pictures, sequences, volumes or sounds (no layout), repeated along its spatial axes up to the large sizes."""
+    if not layout:
+        times = _LARGE_SECONDS * 16000 // data.shape[1]
+        return np.tile(data, (1, times))
+    sides = {**_LARGE, "H": _LARGE_SIDE, "W": _LARGE_SIDE} if "D" in layout else _LARGE
+    for axis, name in enumerate(layout, 1):
+        if name in sides:
+            data = np.concatenate([data] * -(-sides[name] // data.shape[axis]), axis).take(range(sides[name]), axis)
+    return np.ascontiguousarray(data)
+
+
+def registry_cases() -> list[Any]:
+    """The cases of ``benchmarks.operators`` whose operators all have kernels for a GPU, and whose inputs can be in its memory."""
+    from asyncdali.operators import load_registry
+
+    from .operator_cases import CASES
+
+    known = load_registry()
+    names = {alias: found for found in known.values() for alias in (found.schema.name, *found.schema.aliases)}
+
+    def fits(case: Any) -> bool:
+        found = [names.get(name) for name in case.operators]
+        return bool(case.inputs) and all(kind is not None and kind.on_cuda and "gpu" in kind.schema.devices for kind in found)
+
+    return [case for case in CASES if fits(case)]
+
+
+def _fed(case: Any, large: bool) -> list[tuple[list[Any], str]] | None:
+    """The inputs of a case in the GPU's memory, with their layouts. None if the case has no large form."""
+    import cupy
+
+    from .operator_inputs import batch_of
+
+    kinds = [batch_of(name) for name in case.inputs]
+    pixels = [bool(kind.layout) and isinstance(kind.data, np.ndarray) and kind.data.ndim > 3 for kind in kinds]
+    sounds = [name in ("sound", "pcm") for name in case.inputs]
+    if large and not (any(pixels) or any(sounds)):
+        return None
+    count = len(kinds[0].data)
+    batch = max(count, (32 if large else 64)) if "sequence" not in case.inputs and "volume" not in case.inputs else count
+    fed = []
+    for kind, is_pixels, is_sound in zip(kinds, pixels, sounds):
+        data = enlarged(kind.data, kind.layout if is_pixels else "") if large and (is_pixels or is_sound) else kind.data
+        fed.append(([cupy.asarray(data[k % len(data)]) for k in range(batch)], kind.layout))
+    return fed
+
+
+def _case_pipeline(lib: Any, case: Any, fed: list[tuple[list[Any], str]]) -> Any:
+    pipe = lib.Pipeline(batch_size=len(fed[0][0]), num_threads=4, device_id=0, prefetch_queue_depth=2, seed=3)
+    with pipe:
+        inputs = [
+            lib.fn.external_source(source=lambda data=data: data, device="gpu", no_copy=True, layout=layout or None) for data, layout in fed
+        ]
+        made = case.graph(lib, *inputs)
+        pipe.set_outputs(*(made if isinstance(made, (list, tuple)) else [made]))
+    pipe.build()
+    return pipe
+
+
+def report_all(dali: Any, iterations: int, only: tuple[str, ...] = ()) -> None:
+    """Print the tables of all operators that have kernels, at both sizes. `only`: operators, by name."""
+    table = _Table(dali, iterations)
+    for large in (False, True):
+        table.begin("large: 1920 x 1080, volumes of 96 x 192 x 192, sounds of 60 s" if large else "small: 500 x 375")
+        for case in registry_cases():
+            fed = _fed(case, large) if not only or set(only) & {case.name, *case.operators} else None
+            if fed is not None:
+                given = sum(item.nbytes for data, _ in fed for item in data)
+                table.row(case.name, lambda lib, case=case, fed=fed: _case_pipeline(lib, case, fed), given)
+        table.end()

@@ -39,6 +39,7 @@ class CompilePolicy(enum.Enum):
     NOW = "compile it, or wait for the process that compiles it"
     COLLECT = "do not compile it yet"
     SHARE = "compile it, unless another process does"
+    LIST = "do not compile it; its address is 0, for operators that are made only to see what they need"
 
 
 class NotCompiled(Exception):
@@ -76,7 +77,7 @@ def claim(attempt: Callable[[], Claim | None]) -> Claim | None:
     NotCompiled for other policies than NOW: the kernel is to be collected, or another process has the claim.
     """
     chosen = policy()
-    if chosen is CompilePolicy.COLLECT:
+    if chosen in (CompilePolicy.COLLECT, CompilePolicy.LIST):
         raise NotCompiled
     found = attempt()
     if found is None and chosen is CompilePolicy.SHARE:

@@ -165,11 +165,11 @@ class Helpers:
         """A kernel is not in the cache."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
-            for number in range(self.wanted):
+            for _ in range(self.wanted):
                 with contextlib.suppress(OSError), uninterrupted():  # compile here if no process can be started
-                    self._start(number)
+                    self._start()
 
-    def _start(self, number: int) -> None:
+    def _start(self) -> None:
         from ..compiled.cache import for_child
 
         process = subprocess.Popen(
@@ -178,11 +178,11 @@ class Helpers:
         )  # fmt: skip
         self._processes.append(process)
         assert process.stdin is not None
-        process.stdin.write(self._work(number))
+        process.stdin.write(self._work())
         process.stdin.close()
 
-    def _work(self, number: int) -> bytes:
-        return described(self._operators, number, max(self.wanted, 1))
+    def _work(self) -> bytes:
+        return described(self._operators)
 
     def close(self) -> None:
         """Everything is compiled: end the helpers, whatever they are doing."""
@@ -198,11 +198,8 @@ class Helpers:
 # --- input of a helper
 
 
-def described(operators: Sequence[PlannedOperator], number: int = 0, helpers: int = 1) -> bytes:
-    """Operators from last to first, without duplicates and without their places in the graph, as many as fit into a pipe.
-
-    Helper `number` of `helpers` begins further on, and has the first ones last.
-    """
+def described(operators: Sequence[PlannedOperator]) -> bytes:
+    """Operators from last to first, without duplicates and without their places in the graph, as many as fit into a pipe."""
     found: dict[bytes, None] = {}
     size = 0
     for planned in reversed(operators):
@@ -214,9 +211,7 @@ def described(operators: Sequence[PlannedOperator], number: int = 0, helpers: in
         if size > _PIPE:
             break
         found[text] = None
-    texts = list(found)
-    first = len(texts) * number // helpers
-    return b"".join(texts[first:] + texts[:first])
+    return b"".join(found)
 
 
 def _may_be_made_elsewhere(planned: PlannedOperator) -> bool:
@@ -233,33 +228,48 @@ def _plain(value: Any) -> bool:
 
 
 def serve(descriptions: Any) -> None:
-    """Main function of a helper: make operators, to compile their kernels, until none is left or the process is killed.
+    """Main function of a helper: compile the kernels of operators, until none is left or the process is killed.
 
-    A text names a module, all of whose kernels are compiled.
+    First it makes all operators without compiling, to see what they need, and compiles the longest kernels first: the process that builds
+    the pipeline begins with short ones. Then it makes the operators again, because some kernels are known only while others run. A kernel
+    that another process compiles is left out. An operator that cannot be made without such a kernel is made once more at the end.
 
-    A kernel that another process compiles is left out. An operator that cannot be made without such a kernel is made again at the end.
+    A text in place of an operator names a module, all of whose kernels are compiled.
     """
     from ..compiled import waiting
-    from ..compiled.step import collecting, compile_all
+    from ..compiled.step import collecting
 
-    environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
-    later: list[Any] = []
+    found = []
     with contextlib.suppress(EOFError):
         while True:
-            made = pickle.load(descriptions)  # from our own process
-            try:
-                with collecting(waiting.CompilePolicy.SHARE):
-                    if isinstance(made, str):
-                        compile_all(importlib.import_module(made))
-                    else:
-                        _make(made[0], environment, *made[1:])
-            except waiting.NotCompiled:
-                later.append(made)
-            except Exception as error:
-                log.debug("the process that builds the pipeline reports: %s", error)
+            found.append(pickle.load(descriptions))  # from our own process
+    with collecting(waiting.CompilePolicy.LIST) as listed:
+        for made in found:
+            _prepare(made)
+    with collecting(waiting.CompilePolicy.SHARE):
+        for kernel in sorted(listed.values(), key=lambda kernel: -kernel.weight):
+            with contextlib.suppress(Exception):  # Numba's errors: the process that builds the pipeline reports them
+                kernel.compile()
+        later = [made for made in found if not _prepare(made)]
     for made in later:
-        with contextlib.suppress(Exception):
-            _make(made[0], environment, *made[1:])
+        _prepare(made)
+
+
+def _prepare(made: Any) -> bool:
+    """Make an operator, or compile the kernels of a module. False: this needs a kernel that is not compiled yet."""
+    from ..compiled import waiting
+    from ..compiled.step import compile_all
+
+    try:
+        if isinstance(made, str):
+            compile_all(importlib.import_module(made))
+        else:
+            _make(made[0], Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8)), *made[1:])
+    except waiting.NotCompiled:
+        return False
+    except Exception as error:
+        log.debug("the process that builds the pipeline reports: %s", error)
+    return True
 
 
 def _make(
@@ -324,9 +334,8 @@ class _ModuleHelpers(Helpers):
     def _parts(self) -> int:
         return len(self._modules)
 
-    def _work(self, number: int) -> bytes:
-        first = len(self._modules) * (number + 1) // (self.wanted + 1)  # this process begins with the first module
-        return b"".join(map(pickle.dumps, [*self._modules[first:], *self._modules[:first]]))
+    def _work(self) -> bytes:
+        return b"".join(map(pickle.dumps, self._modules))
 
 
 def compile_modules(modules: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncdali.extending.testing import GUARD as GUARD
 from asyncdali.extending.testing import outputs_of as outputs_of
 
 

@@ -94,7 +94,7 @@ def test_the_compiling_process_uses_this_process_kernel_folder(monkeypatch, tmp_
     monkeypatch.setattr(compiling, "_PROGRAM", "import os, sys; print(os.environ['NUMBA_CACHE_DIR'], file=sys.stderr)")
     helpers, original = compiling.Helpers(_operators()), subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *given, **options: original(*given, **{**options, "stderr": subprocess.PIPE}))
-    helpers._start(0)
+    helpers._start()
     (process,) = helpers._processes
     process.stdin = None  # closed
     assert process.communicate()[1].decode().strip() == str(cache.folder()[0]) == str(kernel_store._temporary_root())
@@ -144,14 +144,6 @@ def test_the_number_of_helpers(monkeypatch, processors):
     assert compiling.Helpers(operators).wanted == 0
 
 
-def test_each_helper_begins_at_another_operator():
-    operators = _operators()
-    whole = [_described(operators)]
-    texts = [io.BytesIO(compiling.described(operators, number, 2)) for number in range(2)]
-    firsts = [pickle.load(text)[0].schema.name for text in texts]
-    assert firsts == [whole[0][0], whole[0][2]]
-
-
 def test_helpers_that_cannot_be_started_are_ignored(monkeypatch, processors):
     monkeypatch.setattr(compiling, "python_command", lambda *_: ["/nonexistent/python"])
     helpers = compiling.Helpers(_operators())
@@ -166,7 +158,7 @@ import os, signal, sys, time
 from asyncdali.runtime import compiling
 compiling._PROGRAM = compiling._PROGRAM.replace("from asyncdali", sys.argv[1] + "; from asyncdali")
 helpers = compiling.Helpers([])
-helpers._start(0)
+helpers._start()
 print(helpers._processes[0].pid, flush=True)
 sys.stdin.readline()
 os.kill(os.getpid(), signal.SIGKILL)
@@ -431,6 +423,41 @@ def test_kernels_that_take_long_are_compiled_first(monkeypatch, tmp_path):
         compilation.compile([short, long])
     assert [made.name for made in history[before:]] == ["test_compiling.long", "test_compiling.short"]
     assert compilation.compiled == 2 and long.weight > short.weight > 0
+
+
+class _Made:
+    """In place of an operator's class: its constructor reads the address of a short kernel, calls another one, and reads a long one's."""
+
+
+def test_a_helper_compiles_the_longest_kernel_of_all_operators_first(monkeypatch, tmp_path):
+    """Not in the order in which operators need kernels: the process that builds the pipeline begins with short ones."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @compiled(1)
+    def short(a):
+        return a + 8
+
+    @compiled(1)
+    def called(a):
+        return a + 1 if a & 3 else a - 5
+
+    @compiled(1)
+    def long(a):
+        for k in range(a):
+            a = a * 5 + k if k & 1 else a - k
+        return a
+
+    results = []
+
+    def make(kind, environment, first, second):
+        assert kind is _Made
+        results.append((short.address != 0, long.address != 0, called(2) if second else None))
+
+    monkeypatch.setattr(compiling, "_make", make)
+    before = len(history)
+    compiling.serve(io.BytesIO(pickle.dumps((_Made, 1, True)) + pickle.dumps((_Made, 2, False))))
+    assert [made.name.partition(".")[2] for made in history[before:]] == ["long", "called", "short"]
+    assert results == [(False, False, None), (True, True, 3), (True, True, None)]  # the first call found no code, and ended its operator
 
 
 def test_all_kernels_of_modules_are_compiled_once(tmp_path, monkeypatch):

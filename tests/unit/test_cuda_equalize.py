@@ -25,6 +25,15 @@ def test_as_the_compiled_step(layout):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4, 5])
+def test_pictures_that_several_blocks_share(channels):
+    """Parts begin and end anywhere in a pixel, and at any address."""
+    rng = np.random.default_rng(channels)
+    samples = [rng.integers(0, 256, (extent, extent + 5, channels)).astype(np.uint8) // 3 for extent in (31, 1, 173, 260)]
+    for one, other in zip(*both("equalize", samples, "HWC"), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_pipeline(cuda):
     rng = np.random.default_rng(3)
     images = [rng.integers(0, 99, (20 + k, 30, 3)).astype(np.uint8) for k in range(4)]

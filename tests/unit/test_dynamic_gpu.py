@@ -107,3 +107,29 @@ def test_deferred_work_and_errors(cuda):
     with pytest.raises(RuntimeError, match="reshape"):
         wrong.evaluate()
     assert ndd.flip(x).shape == made.shape
+
+
+def test_readers_and_sources_give_batches_on_the_gpu(cuda, tmp_path):
+    paths = []
+    for k in range(5):
+        np.save(tmp_path / f"{k}.npy", np.arange(12, dtype=np.float32).reshape(3, 4) + k)
+        paths.append(str(tmp_path / f"{k}.npy"))
+
+    def first(batch):
+        assert batch.device == ndd.Device("gpu")
+        return [np.asarray(t.cpu())[0, 0] for t in batch.tensors]
+
+    made = ndd.readers.Numpy(files=paths, device="gpu", enable_checkpointing=True)
+    items = made.next_epoch(batch_size=2)
+    assert first(next(items)[0]) == [0, 1]
+    other = ndd.readers.Numpy(files=paths, device="gpu")
+    other.set_state(str(made.get_state()))
+    expected = [[2, 3], [4, 0]]
+    assert [first(item) for (item,) in items] == expected
+    assert [first(item) for (item,) in other.next_epoch(batch_size=2)] == expected
+    captured = ndd.readers.Numpy(files=paths, device="gpu").next_epoch(batch_size=2, capture=True)
+    found = [
+        first(ndd.flip(ndd.reshape(item, shape=[3, 4, 1], layout="HWC"), vertical=0, horizontal=0).slice[:, :, 0]) for (item,) in captured
+    ]
+    assert found == [[0, 1], [2, 3], [4, 0]]
+    assert first(ndd.ExternalSource([np.full((2, 2), 7)], device="gpu")(batch_size=2)) == [7, 7]

@@ -214,7 +214,7 @@ print(int(compiled._keep is None), cache.folder()[0])
 
 def compiles(home, **environment):
     """Run a program that compiles a kernel. Returns (whether the cache had the kernel, the cache folder, the output)."""
-    environment = {"HOME": str(home), "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "", **environment}
+    environment = {"HOME": str(home), "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "", "ASYNCDALI_QUIET": "1", **environment}
     done = run_script(COMPILES, **environment)
     assert done.returncode == 0, done.stderr
     hits, folder = done.stdout.split()

@@ -18,6 +18,7 @@ from helpers.pipelines import run_script
 
 from asyncdali.__main__ import main
 from asyncdali.compiled import cache, kernel_store, shipped, step, target
+from asyncdali.compiled.machine_code import MachineCode
 
 ROOT = Path(__file__).resolve().parents[2]
 x86 = pytest.mark.skipif(platform.machine() != "x86_64" or target.level() is None, reason="no level of x86-64")
@@ -233,3 +234,17 @@ def test_every_factory_of_kernels_has_declared_variants(tools):
     modules = {kernel._function.__module__.rpartition(".")[2] for kernel in found}
     assert len(found) > 400
     assert {"jpeg_kernels", "crop_mirror_normalize_kernels", "png_kernels", "sound_kernels", "npy_kernels", "driver"} <= modules
+
+
+def test_no_kernel_needs_numba_at_run_time(tools):
+    """Neither its mathematics nor its memory of arrays. ``NRT_MemInfo_call_dtor`` frees arrays, and is never called if none is made."""
+    import compile_kernels
+
+    names = ("walk", "number_codes", "scan_frames", "read_at_once", "is_header", "scan_tar", "mask_pixel")
+    chosen = [kernel for kernel in compile_kernels.kernels() if kernel.name.rpartition(".")[2] in names]
+    assert len(chosen) > len(names)
+    for kernel in chosen:
+        kernel.compile()
+        stored = cache.entry(kernel._function, str(kernel._signature), kernel._variant)
+        needs = set(MachineCode.from_bytes(stored.kept()).needs) - {"NRT_MemInfo_call_dtor"}
+        assert not [name for name in needs if name.startswith(("numba_", "NRT_"))], kernel.name

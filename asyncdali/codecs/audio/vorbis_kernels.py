@@ -44,6 +44,7 @@ book_at, class_at, floor_at, residue_at = BOOK.at, CLASS.at, FLOOR.at, RESIDUE.a
 mapping_at, pair_at, mode_at, transform_at = MAPPING.at, PAIR.at, MODE.at, TRANSFORM.at
 _view_i16 = view_of(np.dtype(np.int16))
 _targets = local_array(np.int64, MOST_CHANNELS)
+_free_codes = local_array(np.int64, 33)
 _LENGTH_BITS = 6
 _LENGTHS = (1 << _LENGTH_BITS) - 1
 _MOST_PACKET, _MOST_PAGE, _PADDING = 1 << 16, 255 * 255, 64
@@ -62,8 +63,10 @@ def number_codes(lengths, count, codes):
 
     An entry takes the first code that is free. Returns 0 if all codes are taken in the end, and no more.
     """
-    free = np.full(33, -1, np.int64)
+    free = _free_codes()
     free[0] = 0
+    for depth in range(1, 33):
+        free[depth] = -1
     wanted, made = view_i64(lengths, count), view_i64(codes, count)
     for k in range(count):
         length = wanted[k]

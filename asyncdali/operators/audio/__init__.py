@@ -1,8 +1,7 @@
 """Audio: signals, spectra and features computed from them.
 
     audio_resample.py                   Resample sound to another sampling rate or to another length
-    axis_matrix_kernels.py, axis_matrix_tables.py
-                                        A matrix applied along one axis: mel filters, cosine transforms
+    axis_matrix_kernels.py              A matrix applied along one axis: mel filters, cosine transforms
     dense_fourier_kernels.py            Direct Fourier transforms of real numbers, in float64: each frequency is a sum over all numbers
     fourier.py, fourier_kernels.py, fourier_tables.py
                                         Tables of discrete Fourier transforms of real numbers, for ``fourier_kernels`` and its CUDA twin

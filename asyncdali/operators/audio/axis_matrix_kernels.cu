@@ -1,6 +1,6 @@
 // Multiply one axis of every sample by a matrix. Sums are float64.
 #include "kernel.cuh"
-#include "axis_matrix_tables.py"
+#include "mel_filter_bank.py"
 
 KERNEL axis_matrix(const int64 *context) {
     const int64 rows = context[AXIS_MATRIX_ROWS], columns = context[AXIS_MATRIX_COLUMNS];

@@ -17,7 +17,7 @@ from ...compiled.tables import laid_out
 from ...compiled.vectors import I64, function_of, lanes, load_ir, prefetch, store_ir, transposed_ir, widest
 from ...device.launch import Kernel, Launch, grid_of
 from ..base import Step, no_explanation
-from .axis_matrix_tables import AXIS_MATRIX, AXIS_SIZES, COLUMN_RANGE
+from .mel_filter_bank import AXIS_MATRIX, AXIS_SIZES, COLUMN_RANGE
 
 _SOURCE = Path(__file__).with_name("axis_matrix_kernels.cu")
 

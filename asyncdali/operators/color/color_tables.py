@@ -49,5 +49,16 @@ EQUALIZE_RECORD = Table(
     Field("groups", "int64", "groups of planes, one behind the other in memory"),
     Field("planes", "int64", "planes of a group, whose elements alternate"),
     Field("pixels", "int64", "elements of a plane"),
+    Field("first", "int64", "planes of the samples before it"),
+)
+EQUALIZE_GPU = Table(
+    "EQUALIZE_GPU",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "EQUALIZE_RECORD[samples]", "planes of each sample"),
+    Field("parts", "int64", "parts of a group of planes, one for each block of threads"),
+    Field("histograms", "address", "uint32[planes of all samples * parts, 256]: by group, part, plane"),
+    Field("tables", "address", "uint8[planes of all samples, 256]"),
+    SAMPLES,
 )
 EQUALIZE = Table("EQUALIZE", INPUTS, OUTPUTS, Field("records", "EQUALIZE_RECORD[samples]", "planes of each sample"), SAMPLES)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
+from ...device.launch import Kernel, Launch, Scratch, grid_of
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import Arguments, Iteration, Planned, Schema, register
-from ..kernel_operator import Cuda, KernelOperator, Kernels, Names
-from .color_tables import EQUALIZE, EQUALIZE_RECORD
+from ..kernel_operator import KernelOperator, Kernels, Names
+from .color_tables import EQUALIZE, EQUALIZE_GPU, EQUALIZE_RECORD
 
 word = EQUALIZE_RECORD.word
+_VALUES = 256
+_PART_BYTES, _MOST_PARTS = 1 << 16, 64
+"""Bytes of a picture for a block of threads on a GPU, and the most blocks for a picture."""
 
 _LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 
@@ -43,6 +47,22 @@ class Equalize(KernelOperator):
         groups = total // np.maximum(pixels * planes, 1)
         records = EQUALIZE_RECORD.zeros(len(source))
         records[:, word.groups], records[:, word.planes], records[:, word.pixels] = groups, planes, pixels
+        records[:, word.first] = (groups * planes).cumsum() - groups * planes
         entries = EQUALIZE.entries(inputs=source.addresses, outputs=output.addresses, records=records, samples=len(records))
-        blocks = Cuda("equalize", groups * planes, block=1)
-        return self.made(source, output, entries, lambda: blocks)
+        made = self.made(source, output, entries)
+        made.steps[0].launches = lambda: self._launches(source, output, records)
+        return made
+
+    def _launches(self, source: Batch, output: Batch, records: np.ndarray) -> list[Launch]:
+        """Several blocks of threads count the values of a picture; then tables are computed; several blocks look the values up."""
+        count, most = len(records), int((records[:, word.planes] * records[:, word.pixels]).max(initial=0))
+        if not most:
+            return []
+        groups, planes = records[:, word.groups], records[:, word.groups] * records[:, word.planes]
+        parts, total = max(1, min(-(-most // _PART_BYTES), _MOST_PARTS)), int(planes.sum())
+        entries = EQUALIZE_GPU.entries(
+            inputs=source.addresses, outputs=output.addresses, records=records, parts=parts,
+            histograms=Scratch(4 * _VALUES * parts * total), tables=Scratch(_VALUES * total), samples=count,
+        )  # fmt: skip
+        grids = {"count_values": int(groups.max()) * parts, "fill_tables": int(planes.max()), "equalize": int(groups.max()) * parts}
+        return [Launch(Kernel(self.cuda_source, name), entries, grid_of(blocks, count, 1)) for name, blocks in grids.items()]

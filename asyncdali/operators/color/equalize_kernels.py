@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from ...compiled.byte_vectors import translator
 from ...compiled.intrinsics import address, load_i64, load_u8, local_array, view_u8, view_u32
 from ...compiled.step import inlined, step
-from ...device.launch import Kernel
 from .color_tables import EQUALIZE, EQUALIZE_RECORD
 
-_KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "equalize")
 _VALUES = 256
 _BYTES = 4 * _VALUES  # Bytes per histogram.
 _MOST_PLANES = 4  # Most planes whose histograms are counted in one pass.

@@ -76,73 +76,102 @@ DEVICE void inverse(int32 *x, int32 step, bool first) {
     x[4 * step] = descaled(d - o0, shift);
 }
 
-// `value / divisor`, rounded to the nearest integer; ties go away from 0.
-DEVICE int32 divided(int32 value, int32 divisor) {
-    const int32 whole = (magnitude(value) + divisor / 2) / divisor;
+// `value / divisor`, rounded to the nearest integer; ties go away from 0. `reciprocal` is 2**32 / divisor, rounded up: exact for values
+// below 2**20 and divisors below 2**11.
+DEVICE int32 divided(int32 value, int32 divisor, uint32 reciprocal) {
+    const int32 whole = (int32)((uint64)(uint32)(magnitude(value) + divisor / 2) * reciprocal >> 32);
     return value < 0 ? -whole : whole;
 }
 
 // ------------------------------------------------------------------------------------------------------------------ from pixels to planes
 
-// Sample `k` of the unit at (top, left), minus 128: luma block by block, then Cb and Cr. Beyond the borders the last pixels are repeated.
-DEVICE int32 encoded(const uint8 *image, int64 height, int64 width, int64 top, int64 left, int32 k) {
-    const int32 block = k / (SIDE * SIDE), y = k / SIDE % SIDE, x = k % SIDE;
-    if (block < 4) {
-        const int64 row = smaller(top + block / 2 * SIDE + y, height - 1), column = smaller(left + block % 2 * SIDE + x, width - 1);
-        return luma_of(image + 3 * (row * width + column)) - 128;
+// The place of the sample (y, x) of a block of shared memory. With these distances between rows and blocks, the threads of a warp use all
+// banks, along rows as well as along columns.
+#define PITCH (SIDE + 1)
+#define BLOCK_PITCH (SIDE * PITCH)
+DEVICE int32 luma_place(int32 y, int32 x) { return (y / SIDE * 2 + x / SIDE) * BLOCK_PITCH + y % SIDE * PITCH + x % SIDE; }
+
+// Encode the pixels (y, x) to (y + 1, x + 1) of a frame, which are the quad `lane` of a unit: four samples of luma, one of Cb, one of Cr,
+// minus 128. Beyond the borders the last pixels are repeated.
+DEVICE void encode(const uint8 *image, int64 height, int64 width, int64 y, int64 x, int32 lane, int32 *unit) {
+    const int32 down = lane / SIDE, across = lane % SIDE;
+    int32 luma[4], blue = 1 + (across & 1), red = blue;  // so that halves are rounded up and down equally often
+    const int64 row = 2 * smaller(y / 2, (height - 1) / 2);  // of chroma
+    for (int32 k = 0; k < 4; ++k) {
+        const int64 column = smaller(x + k % 2, width - 1);
+        const uint8 *pixel = image + 3 * (smaller(y + k / 2, height - 1) * width + column);
+        const uint8 *corner = y < height ? pixel : image + 3 * (smaller(row + k / 2, height - 1) * width + column);
+        luma[k] = luma_of(pixel) - 128;
+        blue += blue_of(corner);
+        red += red_of(corner);
     }
-    const int64 row = 2 * smaller(top / 2 + y, (height - 1) / 2), column = left + 2 * x;
-    const int64 above = row * width, below = smaller(row + 1, height - 1) * width;
-    const int64 one = smaller(column, width - 1), other = smaller(column + 1, width - 1);
-    const uint8 *corners[4] = {image + 3 * (above + one), image + 3 * (above + other), image + 3 * (below + one), image + 3 * (below + other)};
-    int32 total = 1 + (x & 1);  // so that halves are rounded up and down equally often
-    for (int corner = 0; corner < 4; ++corner) total += block == 4 ? blue_of(corners[corner]) : red_of(corners[corner]);
-    return (total >> 2) - 128;
+    for (int32 k = 0; k < 4; ++k) unit[luma_place(2 * down + k / 2, 2 * across + k % 2)] = luma[k];
+    unit[4 * BLOCK_PITCH + down * PITCH + across] = (blue >> 2) - 128;
+    unit[5 * BLOCK_PITCH + down * PITCH + across] = (red >> 2) - 128;
 }
 
-// Offset of sample `k` of a unit in the frame's planes.
-DEVICE int64 place_of(int64 down, int64 across, int64 unit_row, int64 unit_column, int32 k) {
-    const int32 block = k / (SIDE * SIDE), y = k / SIDE % SIDE, x = k % SIDE;
-    if (block < 4) return (unit_row * UNIT + block / 2 * SIDE + y) * across * UNIT + unit_column * UNIT + block % 2 * SIDE + x;
-    const int64 chroma = down * across * (UNIT * UNIT + (block - 4) * SIDE * SIDE);
-    return chroma + (unit_row * SIDE + y) * across * SIDE + unit_column * SIDE + x;
+// Four neighbouring samples, as bytes.
+DEVICE Pack<uint8> bytes_of(const int32 *samples) {
+    Pack<uint8> pack;
+    for (int k = 0; k < PACK; ++k) pack.element[k] = clamped(samples[k] + 128);
+    return pack;
 }
 
-// Transform, quantise, dequantise and transform back. THREADS threads compute a unit.
+// Transform, quantise, dequantise and transform back. THREADS threads encode and store a unit; a thread transforms a line of a block.
 KERNEL distort(const int64 *context) {
-    __shared__ int32 shared[UNITS * BLOCKS * SIDE * SIDE];
+    __shared__ int32 shared[UNITS * BLOCKS * BLOCK_PITCH];
+    __shared__ int32 factors[2 * SIDE * SIDE];
+    __shared__ uint32 reciprocals[2 * SIDE * SIDE];
     const int32 own = threadIdx.x / THREADS, lane = threadIdx.x % THREADS;
-    int32 *unit = shared + own * BLOCKS * SIDE * SIDE;
+    int32 *unit = shared + own * BLOCKS * BLOCK_PITCH;
+    const bool transforms = threadIdx.x < UNITS * BLOCKS * SIDE;
+    const int32 line = threadIdx.x % SIDE, number = threadIdx.x / SIDE;
+    int32 *block = shared + (transforms ? number : 0) * BLOCK_PITCH;
+    const int32 table = number % BLOCKS < 4 ? 0 : SIDE * SIDE;
     FOR_SAMPLES(sample, context[DISTORTION_GPU_SAMPLES]) {
         const int64 *r = array<int64>(context, DISTORTION_GPU_RECORDS) + DISTORTION_RECORD_WORDS * sample;
         const int64 height = r[DISTORTION_RECORD_HEIGHT], width = r[DISTORTION_RECORD_WIDTH];
         const int64 down = r[DISTORTION_RECORD_DOWN], across = r[DISTORTION_RECORD_ACROSS];
         const int64 count = r[DISTORTION_RECORD_FRAMES] * down * across;
         const int32 *divisors = array<int32>(context, DISTORTION_GPU_DIVISORS) + 2 * SIDE * SIDE * sample;
+        for (int32 k = threadIdx.x; k < 2 * SIDE * SIDE; k += blockDim.x) {
+            factors[k] = divisors[k];
+            reciprocals[k] = 0xffffffffu / (uint32)(8 * divisors[k]) + 1;
+        }
+        __syncthreads();
         for (int64 begin = (int64)blockIdx.x * UNITS; begin < count; begin += (int64)gridDim.x * UNITS) {
             const bool there = begin + own < count;
             int64 rest = smaller(begin + own, count - 1);
             const int64 column = take(rest, across), row = take(rest, down), frame = rest;
             const uint8 *image = at<const uint8>(address(context, DISTORTION_GPU_INPUTS, sample)) + 3 * frame * height * width;
             uint8 *planes = at<uint8>(context[DISTORTION_GPU_PLANES]) + r[DISTORTION_RECORD_BEGIN] + frame * down * across * UNIT_BYTES;
-            for (int32 k = lane; k < BLOCKS * SIDE * SIDE; k += THREADS)
-                unit[k] = encoded(image, height, width, row * UNIT, column * UNIT, k);
+            encode(image, height, width, row * UNIT + 2 * (lane / SIDE), column * UNIT + 2 * (lane % SIDE), lane, unit);
             __syncthreads();
-            int32 *block = unit + lane / SIDE * SIDE * SIDE;
-            const int32 line = lane % SIDE;
-            if (lane < BLOCKS * SIDE) forward(block + line * SIDE, 1, true);
+            if (transforms) forward(block + line * PITCH, 1, true);
             __syncthreads();
-            if (lane < BLOCKS * SIDE) {
-                forward(block + line, SIDE, false);
-                const int32 *table = divisors + (lane / SIDE < 4 ? 0 : SIDE * SIDE);
-                for (int32 k = line; k < SIDE * SIDE; k += SIDE) block[k] = divided(block[k], table[k] * 8) * table[k];
-                inverse(block + line, SIDE, true);
+            if (transforms) {
+                forward(block + line, PITCH, false);
+                for (int32 k = 0; k < SIDE; ++k) {
+                    const int32 factor = factors[table + SIDE * k + line];
+                    int32 &value = block[k * PITCH + line];
+                    value = divided(value, factor * 8, reciprocals[table + SIDE * k + line]) * factor;
+                }
+                inverse(block + line, PITCH, true);
             }
             __syncthreads();
-            if (lane < BLOCKS * SIDE) inverse(block + line * SIDE, 1, false);
+            if (transforms) inverse(block + line * PITCH, 1, false);
             __syncthreads();
-            for (int32 k = lane; there && k < BLOCKS * SIDE * SIDE; k += THREADS)
-                planes[place_of(down, across, row, column, k)] = clamped(unit[k] + 128);
+            if (there) {
+                const int32 y = lane / 4, x = lane % 4 * PACK;  // of luma
+                uint8 *luma = planes + (row * UNIT + y) * across * UNIT + column * UNIT + x;
+                *at<Pack<uint8>>((int64)luma) = bytes_of(unit + luma_place(y, x));
+                if (lane < 2 * SIDE * SIDE / PACK) {
+                    const int32 plane = lane / (SIDE * SIDE / PACK), i = lane % (SIDE * SIDE / PACK), v = i / 2, u = i % 2 * PACK;
+                    uint8 *chroma = planes + down * across * (UNIT * UNIT + plane * SIDE * SIDE);
+                    *at<Pack<uint8>>((int64)(chroma + (row * SIDE + v) * across * SIDE + column * SIDE + u)) =
+                        bytes_of(unit + (4 + plane) * BLOCK_PITCH + v * PITCH + u);
+                }
+            }
             __syncthreads();
         }
     }
@@ -150,36 +179,62 @@ KERNEL distort(const int64 *context) {
 
 // ------------------------------------------------------------------------------------------------------------------ from planes to pixels
 
-// Chroma of the pixel (y, x). The nearer row and column have weight 3/4, the next nearest have weight 1/4. Planes of one or two columns are
-// not interpolated. `stride`: bytes of a row; `rows`, `columns`: extents of the chroma plane, without padding.
-DEVICE int32 chroma_at(const uint8 *plane, int64 stride, int64 rows, int64 columns, int64 y, int64 x) {
-    const int64 row = y / 2, column = x / 2;
-    if (columns <= 2) return plane[row * stride + column];
-    const int64 other = smaller(larger(row + (y & 1 ? 1 : -1), (int64)0), rows - 1);
-    const int64 beside = smaller(larger(column + (x & 1 ? 1 : -1), (int64)0), columns - 1);
-    const int32 near = 3 * plane[row * stride + column] + plane[other * stride + column];
-    const int32 far = 3 * plane[row * stride + beside] + plane[other * stride + beside];
-    return (3 * near + far + (x & 1 ? 7 : 8)) >> 4;
+// A line of a chroma plane between two rows: the nearer row has weight 3/4, the next nearest has weight 1/4. Sums are 4 times too large.
+struct ChromaLine {
+    const uint8 *near, *far;
+    int64 columns;
+    DEVICE_MEMBER int32 at_column(int64 column) const {
+        const int64 c = smaller(larger(column, (int64)0), columns - 1);
+        return 3 * near[c] + far[c];
+    }
+};
+
+DEVICE ChromaLine line_of(const uint8 *plane, int64 stride, int64 rows, int64 columns, int64 y) {
+    const int64 row = y / 2, other = smaller(larger(row + (y & 1 ? 1 : -1), (int64)0), rows - 1);
+    return {plane + row * stride, plane + other * stride, columns};
 }
 
+// Chroma of the PACK pixels from an even column `x` on, minus 128. Along the row, weights are 3/4 and 1/4, too. Planes of one or two
+// columns are not interpolated.
+DEVICE void chroma_of(const ChromaLine &line, int64 x, int32 *chroma) {
+    const int64 column = x / 2;
+    if (line.columns <= 2) {
+        for (int k = 0; k < PACK; ++k) chroma[k] = line.near[smaller(column + k / 2, line.columns - 1)] - 128;
+        return;
+    }
+    int32 sums[PACK / 2 + 2];
+    for (int k = 0; k < PACK / 2 + 2; ++k) sums[k] = line.at_column(column + k - 1);
+    for (int k = 0; k < PACK; ++k) {
+        const int32 odd = k & 1;
+        chroma[k] = ((3 * sums[1 + k / 2] + sums[odd ? 2 + k / 2 : k / 2] + (odd ? 7 : 8)) >> 4) - 128;
+    }
+}
+
+// A thread computes PACK neighbouring pixels of a row.
 KERNEL color(const int64 *context) {
     FOR_SAMPLES(sample, context[DISTORTION_GPU_SAMPLES]) {
         const int64 *r = array<int64>(context, DISTORTION_GPU_RECORDS) + DISTORTION_RECORD_WORDS * sample;
         const int64 height = r[DISTORTION_RECORD_HEIGHT], width = r[DISTORTION_RECORD_WIDTH];
         const int64 down = r[DISTORTION_RECORD_DOWN], across = r[DISTORTION_RECORD_ACROSS], units = down * across;
-        const int64 rows = (height + 1) / 2, columns = (width + 1) / 2;
-        FOR_ITEMS(i, r[DISTORTION_RECORD_FRAMES] * height * width) {
+        const int64 rows = (height + 1) / 2, columns = (width + 1) / 2, packs = (width + PACK - 1) / PACK;
+        FOR_ITEMS(i, r[DISTORTION_RECORD_FRAMES] * height * packs) {
             int64 rest = i;
-            const int64 x = take(rest, width), y = take(rest, height), frame = rest;
+            const int64 x = PACK * take(rest, packs), y = take(rest, height), frame = rest;
             const uint8 *planes = at<const uint8>(context[DISTORTION_GPU_PLANES]) + r[DISTORTION_RECORD_BEGIN] + frame * units * UNIT_BYTES;
             const uint8 *blue = planes + units * UNIT * UNIT, *red = blue + units * SIDE * SIDE;
-            const int32 luma = planes[y * across * UNIT + x];
-            const int32 cb = chroma_at(blue, across * SIDE, rows, columns, y, x) - 128;
-            const int32 cr = chroma_at(red, across * SIDE, rows, columns, y, x) - 128;
-            uint8 *out = at<uint8>(address(context, DISTORTION_GPU_OUTPUTS, sample)) + 3 * i;
-            out[0] = clamped(luma + ((91881 * cr + 32768) >> 16));
-            out[1] = clamped(luma + ((-22554 * cb - 46802 * cr + 32768) >> 16));
-            out[2] = clamped(luma + ((116130 * cb + 32768) >> 16));
+            const Pack<uint8> luma = *at<const Pack<uint8>>((int64)(planes + y * across * UNIT + x));
+            int32 cb[PACK], cr[PACK];
+            chroma_of(line_of(blue, across * SIDE, rows, columns, y), x, cb);
+            chroma_of(line_of(red, across * SIDE, rows, columns, y), x, cr);
+            Pack<uint8> colors[3];
+            for (int k = 0; k < PACK; ++k) {
+                uint8 *bytes = &colors[0].element[0] + 3 * k;
+                bytes[0] = clamped(luma.element[k] + ((91881 * cr[k] + 32768) >> 16));
+                bytes[1] = clamped(luma.element[k] + ((-22554 * cb[k] - 46802 * cr[k] + 32768) >> 16));
+                bytes[2] = clamped(luma.element[k] + ((116130 * cb[k] + 32768) >> 16));
+            }
+            const int64 out = address(context, DISTORTION_GPU_OUTPUTS, sample) + 3 * ((frame * height + y) * width + x);
+            for (int k = 0; k < 3; ++k) put(out, PACK * k, 3 * (width - x), colors[k]);
         }
     }
 }

@@ -5,16 +5,40 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output, argument
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .inflate_tables import INFLATE_CHUNK, INFLATE_RECORD
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
+
+INFLATE_RECORD = Table(
+    "INFLATE_RECORD",
+    Field("first", "int64", "number of the sample's first chunk"),
+    Field("chunks", "int64", "chunks of the sample"),
+    Field("bytes", "int64", "of a chunk in the output"),
+)
+INFLATE_CHUNK = Table(
+    "INFLATE_CHUNK",
+    Field("offset", "int64", "bytes of the sample before the chunk"),
+    Field("bytes", "int64", "of the chunk, compressed"),
+)
+INFLATE = Table(
+    "INFLATE",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "INFLATE_RECORD[samples]", "samples"),
+    Field("chunks", "INFLATE_CHUNK[chunks]", "chunks of all samples"),
+    Field("exact", "int64", "1: a chunk must have the size of its output"),
+    SAMPLES,
+    Field("statuses", "int64[chunks]", "of the chunks, written by the kernel"),
+)
 
 ALGORITHMS = ("LZ4",)
 
 
 @register
-class Inflate(Operator):
+class Inflate(KernelOperator):
+    kernel_module = "inflate_kernels"
     """Decompresses LZ4. On a GPU a warp decompresses a chunk; the host reads the chunk's status when the launch has completed."""
 
     repeatable = True
@@ -50,10 +74,9 @@ class Inflate(Operator):
         if len(spec.constant("sequence_axis_name")) != 1:
             raise ValueError(f"`sequence_axis_name` must be one letter, got {spec.constant('sequence_axis_name')!r}")
         self._chunked = spec.given("chunk_offsets") or spec.given("chunk_sizes")
-        from . import inflate_kernels
 
-        self._kernels = inflate_kernels
-        inflate_kernels.inflate_step.compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.inflate_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -76,7 +99,7 @@ class Inflate(Operator):
         rows = np.concatenate([*chunks, INFLATE_CHUNK.zeros(0)])
         exact = self.spec.constant("check_output_size")
         allocate = self.environment.mapped
-        return Planned([output], [self._kernels.make_inflate_step(source.addresses, output.addresses, records, rows, exact, allocate)])
+        return Planned([output], [self.kernels.make_inflate_step(source.addresses, output.addresses, records, rows, exact, allocate)])
 
     @staticmethod
     def _shapes(arguments: Arguments) -> np.ndarray:

@@ -1,7 +1,7 @@
 // decoders.inflate: LZ4 blocks (github.com/lz4/lz4, doc/lz4_Block_format.md), as in inflate_kernels.py.
 // The threads of a block decompress one chunk together. Every thread reads all tokens and copies its share of the bytes.
 #include "kernel.cuh"
-#include "inflate_tables.py"
+#include "inflate.py"
 
 #define SOUND 0
 #define BROKEN 1

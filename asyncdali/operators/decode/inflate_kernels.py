@@ -13,7 +13,7 @@ from ...compiled.step import inlined, step
 from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch
 from ..base import SampleError, Step
-from .inflate_tables import INFLATE, INFLATE_CHUNK, INFLATE_RECORD
+from .inflate import INFLATE, INFLATE_CHUNK, INFLATE_RECORD
 
 at, word, chunk_word = INFLATE.at, INFLATE_RECORD.word, INFLATE_CHUNK.word
 _BROKEN, _LONGER, _SHORTER = 1, 2, 3

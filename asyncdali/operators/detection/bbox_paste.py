@@ -7,12 +7,15 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from .box_tables import PLACEMENT
 
 
 @register
-class BBoxPaste(Operator):
+class BBoxPaste(KernelOperator):
+    on_cuda = False
+    kernel_module = "box_kernels"
     repeatable = True
     schema = Schema(
         name="bbox_paste",
@@ -29,15 +32,8 @@ class BBoxPaste(Operator):
         ),
     )
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from .box_kernels import box_paste_step, make_box_paste_step
-
-        self._step, self._make = box_paste_step, make_box_paste_step
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._step.compile()
-        return [DALIDataType.FLOAT]
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.box_paste_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -53,7 +49,7 @@ class BBoxPaste(Operator):
         rows = np.empty((len(source), PLACEMENT.words), np.float32)
         rows[:, PLACEMENT.word.scale] = scale
         rows[:, PLACEMENT.word.shift_x], rows[:, PLACEMENT.word.shift_y] = shifts
-        return Planned([output], [self._make(source, output, counts // 4, rows, bool(self.spec.constant("ltrb")))])
+        return Planned([output], [self.kernels.make_box_paste_step(source, output, counts // 4, rows, bool(self.spec.constant("ltrb")))])
 
 
 def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:

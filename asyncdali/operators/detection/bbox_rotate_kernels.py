@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiled.intrinsics import load_f32, load_f64, load_i32, load_i64, local_array, store_f32, store_i32, store_i64
 from ...compiled.step import compiled, inlined
-from .bbox_rotate_tables import BBOX_ROTATE, MODES
+from .bbox_rotate import BBOX_ROTATE, MODES
 
 at = BBOX_ROTATE.at
 _EXPAND, _FIXED = MODES.index("expand"), MODES.index("fixed")

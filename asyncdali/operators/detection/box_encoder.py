@@ -7,12 +7,14 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from .box_tables import ENCODING
 
 
 @register
-class BoxEncoder(Operator):
+class BoxEncoder(KernelOperator):
+    kernel_module = "box_kernels"
     repeatable = True
     on_cuda = True
     schema = Schema(
@@ -51,13 +53,12 @@ class BoxEncoder(Operator):
         self._numbers = np.zeros(ENCODING.words, np.float32)
         self._numbers[ENCODING.word.scale], self._numbers[ENCODING.word.criteria] = spec.constant("scale"), spec.constant("criteria")
         self._numbers[ENCODING.columns("mean")], self._numbers[ENCODING.columns("std")] = means, stds
-        from . import box_kernels
-
-        self._kernels = box_kernels
-        self._given = box_kernels.Anchors(self._anchors, box_kernels.anchor_columns(self._anchors), self._numbers)
+        self._given = self.kernels.Anchors(self._anchors, self.kernels.anchor_columns(self._anchors), self._numbers)
         for array in self._given:
             array.flags.writeable = False  # copied plans share it
-        self._kernels.box_encoder_step.compile()
+
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.box_encoder_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         boxes, labels = inputs
@@ -73,5 +74,5 @@ class BoxEncoder(Operator):
         encoded = Batch(np.tile(np.array([[len(self._anchors), 4]]), (count, 1)), DALIDataType.FLOAT, device=device)
         classes = Batch(np.full((count, 1), len(self._anchors)), DALIDataType.INT32, device=device)
         offsets = bool(self.spec.constant("offset"))
-        step = self._kernels.make_box_encoder_step(boxes, labels, encoded, classes, self._given, offsets)
+        step = self.kernels.make_box_encoder_step(boxes, labels, encoded, classes, self._given, offsets)
         return Planned([encoded, classes], [step])

@@ -8,15 +8,31 @@ import numpy as np
 
 from ...batch import Batch
 from ...compiled.addresses import address_of
+from ...compiled.tables import SAMPLES, Field, Table
 from ...sampling.random_streams import StreamPosition
-from ...sampling.stream_tables import position_words
+from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, Input, Output, at_least, of_input
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..moves.strided import Pieces, dense_strides, like
 from ..random.random import StreamOperator
 from .rows import all_rows, first_rows, rows_batch, taken_rows
-from .ssd_crop_tables import SSD_CROP
+
+SSD_CROP = Table(
+    "SSD_CROP",
+    POSITION,
+    SAMPLES,
+    Field("boxes", "float32[all, 4]", "left, top, right, bottom of all samples' boxes"),
+    Field("firsts", "int64[samples + 1]", "first box of each sample"),
+    Field("attempts", "int64", "proposals for each choice"),
+    Field("images", "int64[samples, 3]", "shapes of the images, HWC"),
+    Field("itemsize", "int64", "bytes of an element of an image"),
+    Field("shapes", "int64[samples, 3]", "of the cropped images; written by the kernel"),
+    Field("offsets", "int64[samples]", "bytes before the first pixel of the window; written by the kernel"),
+    Field("kept", "int64[samples]", "boxes that are left; written by the kernel"),
+    Field("indices", "int32[all]", "numbers of these boxes in their samples; written by the kernel"),
+    Field("moved", "float32[all, 4]", "these boxes in their windows; written by the kernel"),
+)
 
 
 @register
@@ -47,10 +63,10 @@ class SSDRandomCrop(StreamOperator):
         if spec.constant("num_attempts") < 0:
             raise ValueError(f"`num_attempts` must not be negative, got {spec.constant('num_attempts')}")
         from ..moves import strided_kernels
-        from . import rows_kernels, ssd_crop_kernels
+        from . import rows_kernels, ssd_random_crop_kernels
 
         self._copy: Any = strided_kernels.copy_step
-        self._draw: Any = ssd_crop_kernels.draw_ssd_crops
+        self._draw: Any = ssd_random_crop_kernels.draw_ssd_crops
         self._draw.compile()
         self._gather: Any = rows_kernels.gather_rows
         self._gather.compile()

@@ -1,13 +1,11 @@
 """Filters of images and volumes: every output pixel is computed from a neighbourhood.
 
-    filter.py, filter_kernels.py, filter_tables.py
-                                        Correlation of images or volumes with filters of any shape
+    filter.py, filter_kernels.py        Correlation of images or volumes with filters of any shape
     gaussian_blur.py                    Separable gaussian windows
     laplacian.py                        The sum of second derivatives along all data axes
     plane_kernels.py, plane_tables.py   Records of samples, addressed as planes by filters
     planes.py                           Memory layout of samples for a filter: planes of data axes, with or without channels
-    rectangle_kernels.py, rectangle_tables.py
-                                        Compiled steps for rectangles of pixels: maximum, minimum and median
+    rectangle_kernels.py                Compiled steps for rectangles of pixels: maximum, minimum and median
     rectangles.py                       experimental.dilate, experimental.erode, experimental.median_blur
     separable_kernels.py, separable_tables.py
                                         The compiled step of separable filters: one window per data axis; also sums of several such

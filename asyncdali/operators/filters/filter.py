@@ -5,14 +5,34 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch, storage_name
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
 from ..sequences.per_frame_arguments import Frames
-from .filter_tables import CORRELATE, CORRELATE_RECORD
-from .plane_tables import PLANES
+from .plane_tables import AXES, PLANES
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_kernel, plane_records
+
+CORRELATE_RECORD = Table(
+    "CORRELATE_RECORD",
+    *PLANES.fields,
+    Field("out", "int64", "extents of the output", AXES),
+    Field("filter", "int64", "extents of the filter", AXES),
+    Field("anchor", "int64", "the position in the filter that lies on the output's pixel", AXES),
+)
+
+CORRELATE = Table(
+    "CORRELATE",
+    INPUTS,
+    Field("filters", "addresses", "of the samples' filters, float32"),
+    Field("fills", "addresses", "of the samples' fill values; 0: the fill value is 0"),
+    OUTPUTS,
+    Field("records", "CORRELATE_RECORD[samples]", "extents and anchors"),
+    Field("border", "int64", "values outside the input: index in filter.BORDERS"),
+    Field("scratch", "int64", "offset of the step's scratch in the thread's"),
+    SAMPLES,
+)
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT16, DALIDataType.FLOAT,

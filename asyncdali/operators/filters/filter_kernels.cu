@@ -1,7 +1,7 @@
 // filter: correlate each sample with its own filter. Products are added in the order of the taps; each addition rounds (filter_kernels.py).
 // Macros: IN, OUT element types.
 #include "borders.cuh"
-#include "filter_tables.py"
+#include "filter.py"
 
 KERNEL correlate(const int64 *context) {
     const int64 border = context[CORRELATE_BORDER];

@@ -16,7 +16,7 @@ from ...compiled.intrinsics import larger, load_f32, load_i64, smaller, store_i6
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import lanes, widest
-from .filter_tables import CORRELATE, CORRELATE_RECORD
+from .filter import CORRELATE, CORRELATE_RECORD
 from .separable_kernels import reflected, weighted_sum
 
 at, word, thread_at = CORRELATE.at, CORRELATE_RECORD.word, THREAD.at

@@ -1,7 +1,6 @@
 """Kernels that move elements between strided places, and copies of whole samples. All families of operators use them.
 
-    copy.py, copy_kernels.py, copy_tables.py
-                                        Copy the data to separate memory
+    copy.py, copy_kernels.py            Copy the data to separate memory
     move_kernels.py                     Planning of moves on a GPU: axes adjacent in memory are merged once per sample, not once per
                                         element
     moving.py                           Base of operators that move elements without changing them

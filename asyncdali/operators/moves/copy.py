@@ -5,26 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...types import DALIDataType
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ..accepts import DATA, Output
-from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, register
+from ..base import Arguments, Iteration, Planned, Schema, Step, register
+from ..kernel_operator import KernelOperator, Kernels, Names
+
+COPY = Table("COPY", INPUTS, OUTPUTS, Field("sizes", "int64[samples]", "bytes of each sample"), SAMPLES)
 
 
 @register
-class Copy(Operator):
+class Copy(KernelOperator):
     repeatable = True
-    on_cuda = True
+    kernel_module = "copy_kernels"
     schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"), accepts=(DATA,), gives=(Output(),))
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from .copy_kernels import copy_step
-
-        self._step = copy_step
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._step.compile()
-        return dtypes
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.copy_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

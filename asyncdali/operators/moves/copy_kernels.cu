@@ -1,6 +1,6 @@
 // copy: bytes.
 #include "lines.cuh"
-#include "copy_tables.py"
+#include "copy.py"
 
 KERNEL copy(const int64 *context) {
     FOR_SAMPLES(sample, context[COPY_SAMPLES]) {

@@ -11,7 +11,7 @@ from ...compiled.step import step
 from ...compiled.tables import laid_out
 from ...device.launch import LINE, LINES_AT_ONCE, Kernel, Launch, grid_of
 from ..base import Step, no_explanation
-from .copy_tables import COPY
+from .copy import COPY
 
 at = COPY.at
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "copy")

@@ -3,9 +3,8 @@
     beta.py                             random.beta
     choice.py                           random.choice: elements of a list, or numbers below a bound, picked at random
     coin_flip.py                        random.coin_flip
-    jitter.py, jitter_kernels.py
-                                        Every pixel is copied from a random neighbour
-    noise_kernels.py, noise_tables.py   Compiled steps of the noise operators
+    jitter.py, jitter_kernels.py        Every pixel is copied from a random neighbour
+    noise_kernels.py                    Compiled steps of the noise operators
     normal.py                           random.normal
     random_crop_generator.py            Random crop windows, as random_resized_crop draws them
     roi_random_crop.py, roi_random_crop_kernels.py

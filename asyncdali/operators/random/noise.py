@@ -5,12 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...sampling.random_streams import StreamPosition
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
 from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, Step, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from .random import StreamOperator
+
+NOISE = Table(
+    "NOISE",
+    INPUTS,
+    OUTPUTS,
+    Field("counts", "int64[samples]", "elements"),
+    Field(
+        "parameters",
+        "address",
+        "gaussian: float32[samples, 2] mean and deviation; shot: float32[samples] factor; salt_and_pepper: float32[samples, 2], the chance "
+        "that a pixel changes, and the chance that it becomes salt",
+    ),
+    Field("stream", "uint64", "where the draws begin, see StreamPosition", ("key", "hi", "lo", "phase")),
+    Field("flavours", "address", "salt_and_pepper: salt and pepper of each sample, in the element type; else 0"),
+    Field("together", "int64[samples]", "salt_and_pepper: elements that change together; else 0"),
+    Field("inner", "int64[samples]", "salt_and_pepper: elements from one of these to the next; else 0"),
+    SAMPLES,
+)
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,

@@ -1,7 +1,7 @@
 // noise.gaussian, noise.shot and noise.salt_and_pepper: the position of an element in its sample determines its draws. The table is NOISE.
 // Macros: IN, OUT element types (equal).
 #include "../../sampling/poisson.cuh"
-#include "noise_tables.py"
+#include "noise.py"
 
 DEVICE Counter counter_of(const int64 *context, int64 sample) {
     return Counter{(uint64)context[NOISE_STREAM_KEY], (uint64)context[NOISE_STREAM_HI] + 65537u * (uint64)sample, (uint64)context[NOISE_STREAM_LO]};

@@ -34,7 +34,7 @@ from ...sampling.random_streams import KINDS, StreamPosition
 from ...sampling.random_streams_kernels import cast_bound, normal32, normal64, open_stream, store_value, word
 from ...sampling.stream_tables import position_words
 from ..base import Step, no_explanation
-from .noise_tables import NOISE
+from .noise import NOISE
 
 at = NOISE.at
 _SOURCE = Path(__file__).with_name("noise_kernels.cu")
@@ -100,6 +100,7 @@ _blocks = blocks_of(_TOGETHER_COUNT)
 _reals, _wholes = lanes("float64", _TOGETHER_COUNT), lanes("uint64", _TOGETHER_COUNT)
 _real, _whole, _load_reals, _store_reals = _reals.splat, _wholes.splat, _reals.load, _reals.store
 _as_reals, _choose, _smaller_reals, _largest_real = _wholes.converted(_reals), _reals.choose, _reals.smaller, _reals.largest
+_BELOW_ONE = float(np.nextafter(1.0, 0.0))
 _SMALL_MEAN = 12  # Below this mean a count is drawn by a product of uniform draws.
 _MOST_MEANS = 256
 
@@ -108,7 +109,7 @@ _MOST_MEANS = 256
 def _uniforms(low, high):
     """``canonical64`` of the distributions' module, for vectors: float64 in [0, 1) from two words."""
     value = (_as_reals(low) + _as_reals(high) * _real(4294967296.0)) * _real(2.0**-64)
-    return _smaller_reals(value, _real(np.nextafter(1.0, 0.0)))
+    return _smaller_reals(value, _real(_BELOW_ONE))
 
 
 @inlined

@@ -4,7 +4,7 @@
                                         segmentation.random_mask_pixel: a pixel of a mask, picked at random
     random_object_bbox.py, random_object_bbox_kernels.py
                                         segmentation.random_object_bbox: the box of an object of a labelled mask, picked at random
-    select_masks.py, select_masks_kernels.py, select_masks_tables.py
+    select_masks.py, select_masks_kernels.py
                                         segmentation.select_masks: the polygons of some masks
 
 May import what all families of operators may, and `operators.detection` (rows of boxes).

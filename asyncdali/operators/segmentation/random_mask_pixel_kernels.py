@@ -6,8 +6,9 @@ from functools import cache
 
 import numpy as np
 
+from ...compiled import kinds
 from ...compiled.convert_kernels import storage, view
-from ...compiled.intrinsics import address, larger, load_f32, load_i64, store_i64
+from ...compiled.intrinsics import address, c_function, larger, load_f32, load_i64, store_i64
 from ...compiled.step import Compiled, inlined, step_variant
 from ...sampling.random_distributions_kernels import new_stream, up_to
 from ...sampling.stream_kernels import open_sample
@@ -15,6 +16,7 @@ from .random_mask_pixel import MASK_PIXEL
 
 _U = np.uint64
 _BLOCK = 256
+_nextafter = c_function("nextafter", kinds.float64, kinds.float64, kinds.float64)
 
 at = MASK_PIXEL.at
 
@@ -40,7 +42,7 @@ def mask_pixel_step(dtype: str) -> Compiled:
         """The least and the greatest element of the foreground."""
         if by_value:
             return compared(bound), compared(bound)
-        first = np.floor(bound) + 1 if narrow else np.nextafter(bound, np.float64(np.inf))
+        first = np.floor(bound) + 1 if narrow else _nextafter(bound, np.float64(np.inf))
         return compared(larger(first, np.float64(least))), compared(most)
 
     @inlined

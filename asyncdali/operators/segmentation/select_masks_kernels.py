@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiled.intrinsics import copy_bytes, larger, load_i32, load_i64, store_i32, store_i64
 from ...compiled.step import compiled, inlined
-from .select_masks_tables import SELECT_MASKS
+from .select_masks import SELECT_MASKS
 
 at = SELECT_MASKS.at
 TWICE, MISSING, OUT_OF_RANGE = 1, 2, 3

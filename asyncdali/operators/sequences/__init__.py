@@ -3,7 +3,7 @@
     element_extract.py                  Frames of sequences as outputs
     frame_copy_kernels.py, frame_copy_tables.py
                                         The compiled step that copies frames of sequences: one block of memory per frame
-    optical_flow.py, optical_flow_kernels.py, optical_flow_tables.py
+    optical_flow.py, optical_flow_kernels.py
                                         The motion of the parts of a picture from one frame to the next
     per_frame.py                        Mark samples as sequences of frames
     per_frame_arguments.py              Per-frame arguments: operators that treat every frame of a sequence as a sample

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
 from ...device.launch import Launch
-from ...types import DALIDataType
 from ..accepts import ELEMENTS, LIKE, ONE_LESS, SEQUENCES, Input, Output, at_least
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from ..moves.strided import Pieces, dense_strides, like
 
 
 @register
-class ElementExtract(Operator):
+class ElementExtract(KernelOperator):
+    kernel_module = "frame_copy_kernels"
     repeatable = True
     on_cuda = True
     schema = Schema(
@@ -39,14 +39,10 @@ class ElementExtract(Operator):
             raise ValueError(f"`element_map` must not be negative, got {wrong[0]}")
         if not self._frames:
             raise ValueError("`element_map` is empty; at least one index is needed")
-        from . import frame_copy_kernels
-
-        self._kernels: Any = frame_copy_kernels
         self._numbers = [np.array([frame], np.int64) for frame in self._frames]
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.frame_copy_step.compile()
-        return dtypes * len(self._frames)
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.frame_copy_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -58,7 +54,7 @@ class ElementExtract(Operator):
         frame_bytes = np.multiply.reduce(source.shapes[:, 1:], 1) * source.itemsize
         for frame, number in zip(self._frames, self._numbers, strict=True):
             output = like(source, source.shapes[:, 1:], source.layout[1:])
-            step = self._kernels.make_frame_copy_step(source, output, frame_bytes, number, None, None)
+            step = self.kernels.make_frame_copy_step(source, output, frame_bytes, number, None, None)
             step.launches = partial(_launches, source, output, frame)
             outputs.append(output)
             steps.append(step)

@@ -5,9 +5,46 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
+
+FLOW_RECORD = Table(
+    "FLOW_RECORD",
+    Field("frames", "int64", "of the sequence"),
+    Field("height", "int64", "rows of a frame"),
+    Field("width", "int64", "pixels of a row"),
+    Field("channels", "int64", "of a pixel"),
+    Field("rows", "int64", "of the pictures that are searched: not less than SMALLEST"),
+    Field("columns", "int64", "of the pictures that are searched: not less than SMALLEST"),
+    Field("levels", "int64", "of the pyramid"),
+    Field("finest", "int64", "the last level that is searched"),
+    Field("pyramid", "int64", "elements of the pyramid of a picture"),
+    Field("work", "int64", "elements of the work memory of a pair of frames"),
+    Field("begin", "int64", "elements of the work memory of the samples before, on a GPU"),
+)
+FLOW = Table(
+    "FLOW",
+    INPUTS,
+    Field("hints", "addresses", "of the samples; where `hinted` is 0 they are not read"),
+    OUTPUTS,
+    Field("records", "FLOW_RECORD[samples]", "extents"),
+    Field("scratch", "int64", "work memory: its place in the scratch of a thread, on a GPU its address"),
+    Field("hinted", "int64", "1: begin at the hints"),
+    Field("temporal", "int64", "1: begin at the flow of the pair before"),
+    Field("order", "int64", "0: RGB, 1: BGR"),
+    Field("grid", "int64", "pixels of a cell of the output, along each axis"),
+    Field("hint_grid", "int64", "pixels of a cell of the hints, along each axis"),
+    Field("descents", "int64", "steps of the search of a patch"),
+    Field("refinements", "int64", "rounds of the refinement"),
+    SAMPLES,
+    Field("first", "int64", "first pair of frames of a launch"),
+    Field("pairs", "int64", "pairs of frames of a launch"),
+    Field("level", "int64", "of a launch"),
+    Field("colour", "int64", "pixels that a launch refines: those whose row and column have this parity"),
+)
 
 _GRIDS, _HINT_GRIDS = (1, 2, 4), (1, 2, 4, 8)
 _IMAGES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY)
@@ -16,7 +53,8 @@ _EFFORTS = ((0.75, (2, 12, 0)), (0.375, (2, 16, 2)), (0.0, (1, 16, 3)))
 
 
 @register
-class OpticalFlow(Operator):
+class OpticalFlow(KernelOperator):
+    kernel_module = "optical_flow_kernels"
     repeatable = True
     on_cuda = True
     schema = Schema(
@@ -53,10 +91,9 @@ class OpticalFlow(Operator):
         if (spec.input_count == 2) != spec.constant("enable_external_hints"):
             raise ValueError("a second input, the hints, and `enable_external_hints` must be given together")
         self._effort = next(effort for least, effort in _EFFORTS if spec.constant("preset") >= least)
-        from . import optical_flow_kernels
 
-        self._kernels = optical_flow_kernels
-        optical_flow_kernels.flow_step.compile()
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.flow_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -76,11 +113,11 @@ class OpticalFlow(Operator):
             self._check_hints(hints, source)
         output = Batch(shapes, DALIDataType.FLOAT, "FHWC", source_info=source.source_info)
         finest, descents, refinements = self._effort
-        search = self._kernels.FlowSearch(
+        search = self.kernels.FlowSearch(
             grid, self.spec.constant("hint_grid"), int(self.spec.constant("image_type") == DALIImageType.BGR),
             self.spec.constant("enable_temporal_hints"), descents, refinements,
         )  # fmt: skip
-        step = self._kernels.make_flow_step(source, hints, output, self._kernels.records_of(source.shapes, finest), search)
+        step = self.kernels.make_flow_step(source, hints, output, self.kernels.records_of(source.shapes, finest), search)
         return Planned([output], [step])
 
     def _check_hints(self, hints: Batch, source: Batch) -> None:

@@ -1,7 +1,7 @@
 // optical_flow: dense inverse search (optical_flow_kernels.py describes the method). Each pass of a level is one launch, because pixels,
 // patches and pairs of frames are independent within a pass. Sums are added in the order of the compiled step.
 #include "kernel.cuh"
-#include "optical_flow_tables.py"
+#include "optical_flow.py"
 
 #define PATCH 8
 #define STRIDE 4

@@ -23,7 +23,7 @@ from ...compiled.step import inlined, step
 from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, Scratch, grid_of
 from ..base import Step, no_explanation
-from .optical_flow_tables import FLOW, FLOW_RECORD
+from .optical_flow import FLOW, FLOW_RECORD
 
 at, word, thread_at = FLOW.at, FLOW_RECORD.word, THREAD.at
 _SOURCE = Path(__file__).with_suffix(".cu")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
 from ...device.launch import Launch
-from ...types import DALIDataType
 from ..accepts import ELEMENTS, SEQUENCES, Input, Output, at_least
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..kernel_operator import KernelOperator, Kernels, Names
 from ..moves.strided import Pieces, dense_strides, like
 
 
 @register
-class SequenceRearrange(Operator):
+class SequenceRearrange(KernelOperator):
+    kernel_module = "frame_copy_kernels"
     repeatable = True
     on_cuda = True
     schema = Schema(
@@ -31,14 +30,10 @@ class SequenceRearrange(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import frame_copy_kernels
-
-        self._kernels: Any = frame_copy_kernels
         self._constant = np.array(spec.constants.get("new_order", []), np.int64)
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.frame_copy_step.compile()
-        return dtypes
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        return [self.kernels.frame_copy_step]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -51,7 +46,7 @@ class SequenceRearrange(Operator):
         frames = np.concatenate([np.empty(0, np.int64), *orders]).astype(np.int64, copy=False)
         frame_bytes = np.multiply.reduce(source.shapes[:, 1:], 1) * source.itemsize
         per_sample = (np.cumsum(counts) - counts, counts) if given else (None, None)
-        step = self._kernels.make_frame_copy_step(source, output, frame_bytes, frames, *per_sample)
+        step = self.kernels.make_frame_copy_step(source, output, frame_bytes, frames, *per_sample)
         step.launches = lambda: self._launches(source, output, orders if given else orders * len(source))
         return Planned([output], [step])
 

@@ -3,7 +3,7 @@
     displacement.py, displacement_kernels.py
                                         The shared part of sphere and water: every pixel is copied from a displaced position
     remap.py                            experimental.remap: two maps give the source position of every pixel
-    rotate.py, rotate_kernels.py, rotate_rules.py, rotate_tables.py
+    rotate.py, rotate_kernels.py, rotate_rules.py
                                         Rotate images, sequences and volumes about their centre
     sphere.py                           Images as if they were seen in a sphere
     warp_affine.py                      Apply an affine transform to images, sequences and volumes

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from ...device.launch import PACK
 from ...types import DALIDataType, DALIInterpType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Spec
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
@@ -76,6 +77,6 @@ class Displacement(KernelOperator):
 
         def cuda() -> Cuda:
             types = (*types_of(source, output), ("WATER", int(self.warp == "water")))
-            return Cuda("displace", source.shapes[:, 0] * source.shapes[:, 1], types=types)
+            return Cuda("displace", source.shapes[:, 0] * source.shapes[:, 1], each=PACK, types=types)
 
         return self.made(source, output, entries, cuda, scratch)

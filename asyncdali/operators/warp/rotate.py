@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch, storage_name
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, Input, Output, argument, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..sequences.per_frame_arguments import Frames, PerFrameArguments
+from ..kernel_operator import KernelOperator, Kernels, Names
+from ..sequences.per_frame_arguments import Frames
 from . import rotate_rules as rules
-from .rotate_tables import ROTATE_RECORD
+
+ROTATE_RECORD = Table(
+    "ROTATE_RECORD",
+    Field("frames", "int64", "frames of the sequence; 1 without frames"),
+    Field("in", "int64", "extents of the input", ("depth", "height", "width")),
+    Field("channels", "int64", "channels of a pixel"),
+    Field("out", "int64", "extents of the output", ("depth", "height", "width")),
+    Field("map", "int64", "row of the sample's first map"),
+    Field("map_step", "int64", "rows from a frame's map to the next one's: 0 or 1"),
+)
+ROTATE = Table(
+    "ROTATE",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "ROTATE_RECORD[samples]", "extents and maps"),
+    Field("maps", "float32[rows, 3, 4]", "source x, y, z from output x, y, z, 1; pixel centres at .5"),
+    Field("fill", "float32[1]", "value outside the source"),
+    Field("clamp", "int64", "1: the border is repeated instead"),
+    Field("linear", "int64", "1: linear interpolation; 0: nearest"),
+    SAMPLES,
+)
 
 _U8, _I16, _I32, _F32 = DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT
 _OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F32, _U8, _I16, _I32)}
@@ -18,8 +40,8 @@ _OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F3
 
 
 @register
-class Rotate(PerFrameArguments):
-    on_cuda = True
+class Rotate(KernelOperator):
+    kernel_module = "rotate_kernels"
     schema = Schema(
         name="rotate",
         doc="""Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
@@ -48,20 +70,10 @@ class Rotate(PerFrameArguments):
         if interpolation not in (DALIInterpType.INTERP_NN, DALIInterpType.INTERP_LINEAR):
             raise ValueError(f"Only nearest and linear interpolation is supported, got {interpolation.name}")
         self._linear = interpolation == DALIInterpType.INTERP_LINEAR
-        from . import rotate_kernels
 
-        self._kernels = rotate_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        wanted = self.spec.constant("dtype")
-        wanted = source if wanted is None else wanted
-        if wanted in _OUTPUTS.get(source, ()):
-            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
-        return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
-
-    def data_layout(self, source: Batch) -> str:
-        return self.layout_of(source)
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        known = any(inputs[0] == storage_name(one) and outputs[0] in map(storage_name, made) for one, made in _OUTPUTS.items())
+        return [self.kernels.image_step(inputs[0], outputs[0])] if known else []
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
@@ -85,7 +97,7 @@ class Rotate(PerFrameArguments):
         records[:, word.channels] = source.shapes[:, -1]
         records[:, ROTATE_RECORD.columns("out")][:, -axes:] = extents
         records[:, word.map], records[:, word.map_step] = np.arange(len(source)), 0
-        step = self._kernels.make_rotate_step(
+        step = self.kernels.make_rotate_step(
             source, output, records, maps, self.spec.constant("fill_value"), self._linear, axes == 3
         )
         return Planned([output], [step])

@@ -2,7 +2,7 @@
 // Macros: IN, OUT element types; VOLUME 1: samples have a depth axis; CHANNELS: number of channels of all samples, 0 if samples differ.
 #define RESIDENT (VOLUME ? 1 : 4)  // pictures: 64 registers suffice; without a limit, 80 and three blocks
 #include "kernel.cuh"
-#include "rotate_tables.py"
+#include "rotate.py"
 
 #define RUN 256 // as _RUN of rotate_kernels.py
 

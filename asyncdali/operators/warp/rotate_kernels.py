@@ -40,7 +40,7 @@ from ...compiled.tables import laid_out
 from ...compiled.vectors import prefetch
 from ...device.launch import BLOCK, Kernel, Launch, element_type, grid_of
 from ..base import Step, no_explanation
-from .rotate_tables import ROTATE, ROTATE_RECORD
+from .rotate import ROTATE, ROTATE_RECORD
 
 at, word = ROTATE.at, ROTATE_RECORD.word
 _MAP_BYTES = 3 * 4 * 4

@@ -18,7 +18,6 @@ from ..base import (
     CompiledJob,
     Environment,
     Iteration,
-    Operator,
     Planned,
     Preparation,
     PythonJob,
@@ -29,6 +28,7 @@ from ..base import (
     no_explanation,
     register,
 )  # fmt: skip
+from ..kernel_operator import KernelOperator, Kernels, Names
 from ..sequences.per_frame_arguments import Frames, agreed, is_sequence, named_arguments, unfolded
 from .warp_perspective_launches import Sampling, inverses, perspective_launches, perspective_table
 from .warp_perspective_tables import PERSPECTIVE_RECORD
@@ -71,7 +71,8 @@ class _Request:
 
 
 @register
-class WarpPerspective(Operator):
+class WarpPerspective(KernelOperator):
+    kernel_module = "warp_perspective_kernels"
     # On the host the work is done in `prepare`, so the inputs' contents must be known, and the output's contents are known.
     repeatable = True
     reads = (0, 1)
@@ -122,15 +123,9 @@ class WarpPerspective(Operator):
         if "matrix" in spec.constants and len(spec.constant("matrix")) != 9:
             raise ValueError(f"`matrix` must be 9 numbers, three rows of three, got {len(spec.constant('matrix'))}")
 
-        from . import warp_perspective_kernels
-
-        self._kernels: Any = warp_perspective_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        if dtypes[0] in (None, DALIDataType.UINT8) and self._linear:
-            for channels in self._kernels.CHANNELS:
-                self._kernels.perspective_step(channels).compile()
-        return dtypes[:1]
+    def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
+        wanted = inputs[0] == "uint8" and self._linear
+        return [self.kernels.perspective_step(channels) for channels in self.kernels.CHANNELS] if wanted else []
 
     @property
     def _linear(self) -> bool:
@@ -155,7 +150,7 @@ class WarpPerspective(Operator):
         request = self._request(inputs, arguments)
         channels = set(request.channels.tolist())
         bytes_given = request.source.dtype == DALIDataType.UINT8
-        if not bytes_given or not self._linear or len(channels) != 1 or not channels <= {*self._kernels.CHANNELS}:
+        if not bytes_given or not self._linear or len(channels) != 1 or not channels <= {*self.kernels.CHANNELS}:
             return (yield from self._by_opencv(request, inputs, arguments))
         maps = self._maps(inputs, arguments, request.frames)
         maps = maps if self.spec.constant("inverse_map") else inverses(maps)
@@ -164,7 +159,7 @@ class WarpPerspective(Operator):
         entries, keep = perspective_table(
             request.source, request.output, maps, _records(request), fills, self.spec.constant("border_mode")
         )  # fmt: skip
-        step = Step(self._kernels.perspective_step(channels.pop()).address, entries, no_explanation, keep=keep)
+        step = Step(self.kernels.perspective_step(channels.pop()).address, entries, no_explanation, keep=keep)
         yield CompiledJob(len(request.output), [step])
         return request.output
 

@@ -67,7 +67,7 @@ DEVICE IN rounded(float32 value) {
 }
 
 // Convert a float without a fraction to an integer. Positions that do not fit into int32 become -2**31, which is outside every image.
-DEVICE int64 whole(float64 x) { return x >= -2147483648.0 && x < 2147483648.0 ? (int64)x : -2147483648ll; }
+DEVICE int64 whole(float32 x) { return x >= -2147483648.0f && x < 2147483648.0f ? (int64)(int32)x : -2147483648ll; }
 DEVICE int64 short_of(int64 x) { return smaller(larger(x, (int64)-32768), (int64)32767); }
 
 // ------------------------------------------------- INT16, or two channels: positions in float64; linear interpolation rounds them to 1/32
@@ -107,9 +107,20 @@ DEVICE void coarse(const Image &image, const float64 *m, int64 y, int64 x, int64
 
 // ------------------------------------------------------------------------------------------------- other images: positions in float32
 
-DEVICE void fine(const Image &image, const float64 *m, int64 y, int64 x, IN *out) {
-    float32 f[9];
-    for (int k = 0; k < 9; ++k) f[k] = (float32)m[k];
+// A pixel between four neighbours that are inside of the image. CHANNELS 0: their number is known at run time only.
+template <int CHANNELS> DEVICE void between(const Image &image, int64 row, int64 column, float32 across, float32 below, IN *out) {
+    const int32 channels = CHANNELS ? CHANNELS : (int32)image.channels;
+    const IN *above = image.pixels + (row * image.width + column) * channels, *under = above + image.width * channels;
+#pragma unroll
+    for (int32 c = 0; c < channels; ++c) {
+        const float32 a = real(above[c]), d = real(under[c]);
+        const float32 upper = fmaf(across, real(above[channels + c]) - a, a), lower = fmaf(across, real(under[channels + c]) - d, d);
+        out[c] = rounded(fmaf(below, lower - upper, upper));
+    }
+}
+
+// `f` is the matrix of the frame.
+DEVICE void fine(const Image &image, const float32 *f, int64 y, int64 x, IN *out) {
     const float32 right = (float32)x, down = (float32)y;
     const float32 w = fmaf(f[6], right, f[7] * down + f[8]);
     const float32 u = fmaf(f[0], right, f[1] * down + f[2]) / w, v = fmaf(f[3], right, f[4] * down + f[5]) / w;
@@ -120,6 +131,12 @@ DEVICE void fine(const Image &image, const float64 *m, int64 y, int64 x, IN *out
     }
     const float32 left = floorf(u), above = floorf(v), across = u - left, below = v - above;
     const int64 column = whole(left), row = whole(above);
+    if (column >= 0 && column + 1 < image.width && row >= 0 && row + 1 < image.height) {
+        if (image.channels == 3) between<3>(image, row, column, across, below, out);
+        else if (image.channels == 1) between<1>(image, row, column, across, below, out);
+        else between<0>(image, row, column, across, below, out);
+        return;
+    }
     const bool outside = column < -1 || column >= image.width || row < -1 || row >= image.height;
     for (int64 c = 0; c < image.channels; ++c) {
         if (outside && image.border == 4) {
@@ -149,9 +166,7 @@ DEVICE float32 near(float32 x, int64 extent) {
     return !(x > -large) ? -large : smaller(x, 2.0f * large);
 }
 
-DEVICE void cubic(const Image &image, const float64 *m, int64 y, int64 x, IN *out) {
-    float32 f[9];
-    for (int k = 0; k < 9; ++k) f[k] = (float32)m[k];
+DEVICE void cubic(const Image &image, const float32 *f, int64 y, int64 x, IN *out) {
     const float32 down = (float32)y;
     const float64 w = 1.0 / ((down * f[7] + f[8]) + f[6] * (float64)x);
     const float32 u = near((float32)(((down * f[1] + f[2]) + f[0] * (float64)x) * w), image.width);
@@ -186,16 +201,23 @@ KERNEL warp_perspective(const int64 *context) {
             r[PERSPECTIVE_RECORD_CHANNELS], context[PERSPECTIVE_BORDER],
         };
         const bool by_steps = INTERPOLATION != 2 && (Same<IN, int16>::value || image.channels == 2);
-        FOR_ITEMS(i, r[PERSPECTIVE_RECORD_FRAMES] * planes * rows * columns) {
-            int64 rest = i;
-            const int64 x = take(rest, columns), y = take(rest, rows), plane = take(rest, planes), frame = rest;
+        const int32 lanes = lanes_of(columns);
+        FOR_ROWS(line, r[PERSPECTIVE_RECORD_FRAMES] * planes * rows, lanes) {
+            int64 rest = line;
+            const int64 y = take(rest, rows), plane = take(rest, planes), frame = rest;
             const int64 before = frame * r[PERSPECTIVE_RECORD_STEP] * planes + plane;
-            image.pixels = at<const IN>(address(context, PERSPECTIVE_INPUTS, sample)) + before * image.height * image.width * image.channels;
-            IN *out = at<IN>(address(context, PERSPECTIVE_OUTPUTS, sample)) + i * image.channels;
+            image.pixels = at<const IN>(address(context, PERSPECTIVE_INPUTS, sample));
+            image.pixels += before * image.height * image.width * image.channels;
+            IN *out = at<IN>(address(context, PERSPECTIVE_OUTPUTS, sample)) + line * columns * image.channels;
             const float64 *map = array<float64>(context, PERSPECTIVE_MAPS) + 9 * (r[PERSPECTIVE_RECORD_FIRST] + frame);
-            if (INTERPOLATION == 2) cubic(image, map, y, x, out);
-            else if (by_steps) coarse(image, map, y, x, rows, columns, out);
-            else fine(image, map, y, x, out);
+            float32 f[9];
+            for (int k = 0; k < 9; ++k) f[k] = (float32)map[k];
+            FOR_COLUMNS(x, columns, lanes) {
+                IN *to = out + x * image.channels;
+                if (INTERPOLATION == 2) cubic(image, f, y, x, to);
+                else if (by_steps) coarse(image, map, y, x, rows, columns, to);
+                else fine(image, f, y, x, to);
+            }
         }
     }
 }

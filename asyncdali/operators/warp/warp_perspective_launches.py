@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
+from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of, row_grid
 from .warp_perspective_tables import PERSPECTIVE, PERSPECTIVE_RECORD
 
 _SOURCE = Path(__file__).with_name("warp_perspective_kernels.cu")
@@ -51,8 +51,8 @@ def perspective_launches(
         inputs=source.addresses, outputs=output.addresses, transforms=transforms, maps=ready, records=records, fills=fills,
         border=BORDERS.index(sampling.border), corner=sampling.corner, inverted=sampling.inverted, samples=count,
     )  # fmt: skip
-    pixels = frames * records[:, word.planes] * records[:, word.rows] * records[:, word.columns]
-    launches = [Launch(Kernel(_SOURCE, "warp_perspective", macros), entries, grid_of(int(pixels.max()), count))]
+    rows, columns = int((frames * records[:, word.planes] * records[:, word.rows]).max()), int(records[:, word.columns].max())
+    launches = [Launch(Kernel(_SOURCE, "warp_perspective", macros), entries, row_grid(rows, columns, count))]
     if late:
         launches.insert(0, Launch(Kernel(_SOURCE, "prepare_maps", macros), entries, grid_of(int(frames.max()), count)))
     return launches

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiled import kinds
-from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
+from ...compiled.intrinsics import address, copy_bytes, load_i32, load_i64, load_u8, local_array, store_i64, store_u8
 from ...compiled.step import compiled, inlined, step
 from .record_tables import ADVISE_RECORDS, COPY_PARTS, MAPPED_RECORDS, READ_RECORDS
 
@@ -26,6 +26,7 @@ _WILL_NEED = 3
 _NO_WAIT = 8
 _POPULATE_READ = 22  # from Linux 5.14 on; older kernels refuse it
 _PAGE = 4096
+_iovec = local_array(np.int64, 2)
 SHORT_READ = 1 << 20
 """Status: the file ended before the record."""
 
@@ -109,14 +110,14 @@ def count_waiting(context, count):
 @compiled(2, brief=True)
 def read_at_once(context, count):
     """Read the records that are in memory. Returns how many of `count` are left. The table is READ_RECORDS."""
-    piece = np.empty(2, np.int64)
+    piece = _iovec()
     left = 0
     for k in range(0, 8 * count, 8):
         size = load_i64(load_i64(context + reading.lengths) + k)
         piece[0], piece[1] = load_i64(load_i64(context + reading.addresses) + k), size
         start = load_i64(load_i64(context + reading.offsets) + k)
         if size > 0:
-            left += _preadv2(load_i64(load_i64(context + reading.descriptors) + k), piece.ctypes.data, 1, start, _NO_WAIT) != size
+            left += _preadv2(load_i64(load_i64(context + reading.descriptors) + k), address(piece), 1, start, _NO_WAIT) != size
     return left
 
 

@@ -101,10 +101,13 @@ def locate(file_path: str, name: str = "") -> np.ndarray:
     if database.entries > database.pages * database.page_size // 10:  # a record takes at least 10 bytes
         raise RuntimeError(f"LMDB Error: {name} is damaged: the header declares {database.entries} records, which do not fit into the file")
     table = np.empty((database.entries, ENTRY.words), np.int64)
+    memory = np.empty(kernels.DEPTH * database.page_size, np.uint8)
     descriptor = os.open(file_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         root = database.root if database.root < 2**62 else 0
-        count = kernels.walk(descriptor, root, database.page_size, database.pages, table.ctypes.data, len(table))
+        count = kernels.walk(
+            descriptor, root, database.page_size, database.pages, memory.ctypes.data, table.ctypes.data, len(table)
+        )  # fmt: skip
     finally:
         os.close(descriptor)
     if count < 0:

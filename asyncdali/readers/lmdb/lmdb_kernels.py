@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled.intrinsics import load_i64, load_u8, store_i64
+from ...compiled.intrinsics import load_i64, load_u8, local_array, store_i64
 from ...compiled.step import compiled, inlined
 from ..containers.record_kernels import read_at
 from .lmdb_tables import ENTRY
@@ -12,7 +12,9 @@ from .lmdb_tables import ENTRY
 HEADER = 16
 _BRANCH, _LEAF, _LEAF2, _SUB_PAGE = 1, 2, 0x20, 0x40
 _BIG, _SUB_DATA, _DUPLICATES = 1, 2, 4
-_DEPTH = 32
+DEPTH = 32
+"""Most levels of a tree."""
+_of_levels = local_array(np.int64, DEPTH)
 
 BAD_PAGE, TOO_DEEP, TOO_MANY, SUB_DATABASE, BAD_NODE = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4, (1 << 20) + 5
 """Statuses of :func:`walk`."""
@@ -75,12 +77,13 @@ def _leaf(page, number, page_size, pages, index, out):
     return 0
 
 
-@compiled(6)
-def walk(descriptor, root, page_size, pages, out, capacity):
-    """The records below page `root` in key order, one ENTRY each. Returns their number, or minus a status."""
-    buffer = np.empty(_DEPTH * page_size, np.uint8)
-    numbers, nexts = np.empty(_DEPTH, np.int64), np.empty(_DEPTH, np.int64)
-    memory = buffer.ctypes.data
+@compiled(7)
+def walk(descriptor, root, page_size, pages, memory, out, capacity):
+    """The records below page `root` in key order, one ENTRY each. Returns their number, or minus a status.
+
+    `memory`: the address of :data:`DEPTH` pages.
+    """
+    numbers, nexts = _of_levels(), _of_levels()
     code = _read_page(descriptor, root, page_size, pages, memory)
     if code != 0:
         return -code
@@ -107,7 +110,7 @@ def walk(descriptor, root, page_size, pages, out, capacity):
         child = _u16(node) | _u16(node + 2) << 16 | _u16(node + 4) << 32
         level += 1
         seen += 1
-        if level >= _DEPTH or seen > pages:  # more pages than the file has: the tree has a cycle
+        if level >= DEPTH or seen > pages:  # more pages than the file has: the tree has a cycle
             return -TOO_DEEP
         code = _read_page(descriptor, child, page_size, pages, memory + level * page_size)
         if code != 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled.intrinsics import load_i64, load_u8, store_i64, store_u8, view_u32
+from ...compiled.intrinsics import address, load_i64, load_u8, local_array, store_i64, store_u8, view_u32
 from ...compiled.step import compiled, inlined, step
 from ..containers.record_kernels import read_at
 from ..containers.wire_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
@@ -18,11 +18,12 @@ FRAME = 16
 """Bytes around a payload: length (8), its checksum (4), the payload's checksum (4)."""
 
 feature_at, parse, write, place = FEATURE.at, PARSE_EXAMPLE.at, WRITE_NUMBERS.at, PLACE.at
+_frame = local_array(np.int64, 2)
 
 
 @inlined
-def _load_u32(address):
-    return np.int64(view_u32(address, 1)[0])
+def _load_u32(at):
+    return np.int64(view_u32(at, 1)[0])
 
 
 @inlined
@@ -258,8 +259,8 @@ def scan_frames(descriptor, start, size, out, capacity):
     Writes at most `capacity` PLACEs to `out`, one per record. Returns their number, or minus a status (an errno or one of those above). One
     more PLACE after these receives the offset where the scan stopped.
     """
-    frame = np.empty(2, np.int64)
-    head = frame.ctypes.data
+    frame = _frame()
+    head = address(frame)
     count = 0
     at = start
     code = 0

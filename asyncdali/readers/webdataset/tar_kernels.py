@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled.intrinsics import copy_bytes, load_i64, load_u8, store_i64, store_u8
+from ...compiled.intrinsics import address, copy_bytes, load_i64, load_u8, local_array, store_i64, store_u8
 from ...compiled.step import compiled, inlined
 from ..containers.record_kernels import read_at
 from .tar_tables import MEMBER, PAX
@@ -20,6 +20,7 @@ ENDED, ENDED_BEFORE_OTHER_BYTES = -1, -2
 """Where :func:`scan_tar` stops at the end of the archive, without or with other bytes behind it."""
 _WINDOW = 1 << 16
 """So many bytes of pax attributes are in memory at a time. Values may be longer: macOS stores resource forks of files there."""
+_header, _body, _attributes = local_array(np.uint8, BLOCK), local_array(np.uint8, _WINDOW), local_array(np.int64, pax.words)
 _HEAD = 64
 """Length, key and value of an attribute that matters have fewer bytes; a path may be longer, but only its place is taken."""
 _LINKPATH, _GNU_SPARSE = int.from_bytes(b"linkpath", "little"), int.from_bytes(b"GNU.spar", "little")
@@ -165,10 +166,10 @@ def _clear(found):
 @compiled(2)
 def is_header(descriptor, at):
     """Whether a block is the header of a member: 1, or 0."""
-    header = np.empty(BLOCK, np.uint8)
-    if read_at(descriptor, at, BLOCK, BLOCK, header.ctypes.data) != 0:
+    block = address(_header())
+    if read_at(descriptor, at, BLOCK, BLOCK, block) != 0:
         return 0
-    return 1 if _sum_matches(header.ctypes.data) else 0
+    return 1 if _sum_matches(block) else 0
 
 
 @compiled(6)
@@ -180,10 +181,7 @@ def scan_tar(descriptor, start, size, members, names, capacity):
     Returns the number of members, or minus a status. Writes a MEMBER for each to `members`, then the offset where the scan stopped (or
     ENDED, or ENDED_BEFORE_OTHER_BYTES), and short names to the rows of `names`.
     """
-    header = np.empty(BLOCK, np.uint8)
-    block = header.ctypes.data
-    body = np.empty(_WINDOW, np.uint8)
-    found = np.empty(pax.words, np.int64)
+    block, body, found = address(_header()), address(_body()), _attributes()
     _clear(found)
     long_at, long_length, link_at, link_length = 0, 0, 0, 0
     count, at, code = 0, start, 0
@@ -231,7 +229,7 @@ def scan_tar(descriptor, start, size, members, names, capacity):
             link_at, link_length = data, length
         elif kind in (120, 88):  # pax (and Solaris): the next member's attributes
             _clear(found)
-            code = _pax(descriptor, data, length, body.ctypes.data, found)
+            code = _pax(descriptor, data, length, body, found)
             if code != 0:
                 break
             if found[pax.path_length] > 0:

@@ -11,7 +11,7 @@ from ...compiled.step import compiled, inlined
 from ...sampling.random_distributions_kernels import new_stream, up_to
 from ...sampling.random_streams_kernels import range32
 from ...sampling.stream_kernels import open_sample
-from .ssd_crop_tables import SSD_CROP
+from .ssd_random_crop import SSD_CROP
 
 _U, _F = np.uint64, np.float32
 _UNCHANGED = 6

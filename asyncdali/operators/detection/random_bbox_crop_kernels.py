@@ -10,7 +10,7 @@ from ...sampling.random_distributions_kernels import new_stream, up_to
 from ...sampling.random_streams_kernels import STREAM_FIELDS, range32
 from ...sampling.stream_kernels import open_sample
 from ..batches.batch_permutation_kernels import shuffle
-from .bbox_crop_tables import BBOX_CROP
+from .random_bbox_crop import BBOX_CROP
 
 _U, _F = np.uint64, np.float32
 _ZERO, _ONE = _F(0), _F(1)
