@@ -3,6 +3,7 @@
 
     bottleneck.py    Finds the bottleneck of a pipeline from its statistics alone, and says what to change
     consumer.py      Training steps beside which a pipeline is measured: a simulated one, or a function of the user
+    decoder_check.py  Tries the JPEG decoders of a GPU, for ``asyncdali doctor``
     diff.py          ``asyncdali diff``: differences of checkpoints, stored graphs and pipelines
     engine.py        ``asyncdali engine``: makes iterations for trainers on any machine (docs/fleet.md)
     importing.py     ``asyncdali import-checkpoint``: checkpoints of DALI

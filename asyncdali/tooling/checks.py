@@ -428,6 +428,44 @@ def no_driver(setup: MachineSetup) -> Finding | None:
     )  # fmt: skip
 
 
+_DECODER_SECONDS = 90
+"""Time for trying the decoders: kernels are compiled in it."""
+
+
+def gpu_decoders(setup: MachineSetup) -> Finding | None:
+    """The GPU's JPEG decoders leave pictures out, or write them too early."""
+    found = _probe() if setup.gpu else None
+    if found is None or "missing" in found or found["init"]:
+        return None
+    bad = {name: result for name, result in _tried_decoders().items() if result.get("refused") or result.get("changed")}
+    if not bad:
+        return None
+    texts = (
+        f"batches of decoder={name!r} with {result['refused']} pictures were not complete, and {result['changed']} pictures were wrong"
+        for name, result in bad.items()
+    )
+    return Finding(
+        "gpu_decoders", f"JPEG decoders of this GPU make mistakes: {'; '.join(texts)}",
+        'Update the NVIDIA driver and nvJPEG, and use the default decoder (decoder="cpu") until then',
+    )  # fmt: skip
+
+
+def _tried_decoders() -> dict[str, dict[str, Any]]:
+    """The results of :mod:`.decoder_check`, from another process; none if it fails."""
+    import subprocess
+
+    code = "from asyncdali.tooling.decoder_check import main; main()"
+    try:
+        done = subprocess.run(
+            python_command(code), capture_output=True, text=True, timeout=_DECODER_SECONDS, check=False,
+            env={**os.environ, "ASYNCDALI_DEVICE": "cuda"},
+        )  # fmt: skip
+        result: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+        return result
+    except (subprocess.TimeoutExpired, OSError, ValueError, IndexError):
+        return {}
+
+
 _USUAL_INTERVAL = 0.005
 """Python's default, in seconds."""
 
@@ -477,5 +515,5 @@ def refused_calls(setup: MachineSetup) -> Finding | None:
 QUICK: tuple[Check, ...] = (cpu_quota, affinity, engine_threads, nested_in_workers, nested_in_process, descriptor_limit)
 ALL: tuple[Check, ...] = (
     *QUICK, cuda_before_fork, unpicklable_source, missing_codec, kernel_cache, shipped_kernels, missing_kernels, slow_storage, no_driver,
-    driver_mismatch, switch_interval, few_connections, refused_calls,
+    driver_mismatch, gpu_decoders, switch_interval, few_connections, refused_calls,
 )  # fmt: skip

@@ -496,6 +496,10 @@ class StandInNvjpeg:
         self.engines = engines
         self.fails: dict[str, int] = {}
         """Failing calls by name, with the status."""
+        self.skips: set[int] = set()
+        """Numbers of pictures of a batch that are not decoded, although the call succeeds."""
+        self.ignores_waits = False
+        """Whether pictures are written at once, before earlier work of the stream."""
         self._handles = 0
         self._addresses: dict[str, Any] = {}
         self._counts: dict[int, int] = {}
@@ -542,7 +546,7 @@ class StandInNvjpeg:
         addresses = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(data)).copy()
         sizes = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(lengths)).copy()
         places = np.frombuffer(ctypes.string_at(images, 64 * count), IMAGE)
-        for address, size, place in zip(addresses.tolist(), sizes.tolist(), places, strict=True):
+        for k, (address, size, place) in enumerate(zip(addresses.tolist(), sizes.tolist(), places, strict=True)):
             try:
                 picture = Image.open(io.BytesIO(ctypes.string_at(address, size)))
                 picture.load()
@@ -551,7 +555,13 @@ class StandInNvjpeg:
             pixels = np.ascontiguousarray(np.asarray(picture.convert("RGB")))
             assert int(place["pitch"][0]) == pixels.strides[0]
             target = int(place["channel"][0])
-            self.driver._queue(stream, ("decode", functools.partial(ctypes.memmove, target, pixels.ctypes.data, pixels.nbytes), pixels))
+            write = functools.partial(ctypes.memmove, target, pixels.ctypes.data, pixels.nbytes)
+            if k in self.skips:
+                continue
+            if self.ignores_waits:
+                write()
+            else:
+                self.driver._queue(stream, ("decode", write, pixels))
 
 
 def use(driver: StandIn, monkeypatch: Any) -> None:

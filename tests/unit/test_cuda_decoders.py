@@ -22,6 +22,8 @@ from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.operators.decode.decoder_lanes import Encoded
 from asyncdali.operators.decode.lane_balance import Balance
 from asyncdali.runtime.work.jobs import PythonSamples
+from asyncdali.tooling import checks, decoder_check
+from asyncdali.tooling.setup import MachineSetup
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 
@@ -473,10 +475,51 @@ def test_statistics_count_the_pictures_of_each_lane(nvjpeg):
         done = dict(pipe.statistics().operator("decode").counted)
         assert done["JPEGs decoded by engines"] >= 15 and done["JPEGs refused by the GPU"] == 0
         nvjpeg.fails["DecodeBatched"] = 4
-        for _ in range(6):
-            pipe.run()
+        with pytest.warns(RuntimeWarning, match="not supported"):
+            for _ in range(6):
+                pipe.run()
         refused = dict(pipe.statistics().operator("decode").counted)
     assert refused["JPEGs refused by the GPU"] > 0 and refused["JPEGs decoded by multiprocessors"] == 0
+
+
+@pytest.mark.parametrize("decoder", ["hardware", "hybrid", "shared"])
+@pytest.mark.parametrize("crop", [False, True], ids=["whole", "crop"])
+@pytest.mark.parametrize("fault", ["skips", "ignores waits"])
+def test_pictures_that_a_decoder_leaves_out(nvjpeg, decoder, crop, fault):
+    """The decoder reports success. The CPU decodes the batch, with one warning, and statistics count it."""
+    expected = run(files, "cpu", crop=crop)
+    if fault == "skips":
+        nvjpeg.skips = {1}
+    else:
+        nvjpeg.ignores_waits = True
+
+    @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5)
+    def graph():
+        decode = fn.decoders.image_random_crop if crop else fn.decoders.image
+        return decode(fn.external_source(files, batch=False), device="mixed", decoder=decoder, name="decode")
+
+    with graph() as pipe, pytest.warns(RuntimeWarning, match=r"reported success, but \d of \d pictures were not written"):
+        for batch in expected:
+            for x, y in zip(batch, pipe.run()[0].as_cpu(), strict=True):
+                np.testing.assert_array_equal(x, np.array(y))
+        counted = dict(pipe.statistics().operator("decode").counted)
+    assert counted["JPEGs refused by the GPU"] > 0 == counted["JPEGs decoded by engines"]
+
+
+@pytest.mark.parametrize("fault", [None, "skips", "ignores waits"])
+def test_doctor_tries_the_decoders(nvjpeg, monkeypatch, fault):
+    if fault == "skips":
+        nvjpeg.skips = {1}
+    nvjpeg.ignores_waits = fault == "ignores waits"
+    found = decoder_check.tried("hardware", batch=3, iterations=2, slow=1)
+    assert (found["refused"] > 0) == (fault is not None) and found["changed"] == 0
+    assert found["decoded"] >= 6 if fault is None else found["decoded"] == 0
+    monkeypatch.setattr(checks, "_probe", lambda: {"init": 0, "version": 13000})
+    monkeypatch.setattr(checks, "_tried_decoders", lambda: {"hardware": found, "hybrid": {"missing": "nvJPEG was not found"}})
+    told = checks.gpu_decoders(MachineSetup(gpu=True))
+    assert (told is None) == (fault is None)
+    assert fault is None or "batches of decoder='hardware' with" in told.message
+    assert checks.gpu_decoders(MachineSetup(gpu=False)) is None
 
 
 def saved_by(**arguments):

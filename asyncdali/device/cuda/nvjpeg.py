@@ -13,18 +13,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..._notices import warn
 from ...compiled.addresses import address_of
+from ..launch import Kernel, Launch, grid_of
 from ..threads import WorkerState, WorkerThreads
 from . import command_kernels
 from . import nvjpeg_library as nvjpeg
 from .commands import Commands
 from .idle import leave_stream, take_stream
 from .memory import CudaEvent, DeviceBuffer
+from .nvjpeg_library import PicturesMissing
+from .nvjpeg_tables import MARKS
 
 if TYPE_CHECKING:
     from ..joint import Joint
@@ -37,6 +41,7 @@ HYBRID_MINIMUM = 52
 """For smaller batches nvJPEG decodes the entropy code on the CPU, on the calling thread."""
 _HYBRID_CONNECTIONS = 32
 _444 = 0
+_MARKS = Path(__file__).with_name("nvjpeg_marks.cu")
 _warned: set[str] = set()
 
 
@@ -44,11 +49,13 @@ class Files(NamedTuple):
     """JPEGs for one call of a decoder.
 
     data      their addresses, and `lengths` their sizes in bytes, int64[files] each
+    rows      places of the last rows of the targets, int64[files]
     images    their targets, IMAGE[files]: addresses; with `space` bytes of own memory, offsets in it
     """
 
     data: np.ndarray
     lengths: np.ndarray
+    rows: np.ndarray
     images: np.ndarray
     space: int
 
@@ -147,6 +154,39 @@ class _Entering:
         self._device.enter()
 
 
+class _Marks:
+    """Marks in the targets of a batch. A picture whose mark is there after the batch was not decoded, or before the mark was written."""
+
+    def __init__(self, device: CudaDevice, rows: np.ndarray, commands: Commands):
+        """Write the marks, before the batch."""
+        self._device, self._count = device, len(rows)
+        self._flags = device.pool.allocate(self._count, commands)
+        self._found = device.staging.allocate(self._count)
+        self._found[:] = 0
+        self._passing = [self._flags]
+        self._entries = MARKS.entries(places=rows, found=self._flags.address, samples=self._count)
+        self._keep = [self._launched("mark", commands)]
+
+    def _launched(self, entry: str, commands: Commands) -> object:
+        launch = Launch(Kernel(_MARKS, entry), self._entries, grid_of(16 * self._count, 1))
+        return self._device.launch_all([(None, launch, self._device.function(launch.kernel))], commands, self._passing)
+
+    def find(self, commands: Commands) -> None:
+        """Look for the marks, behind the batch."""
+        self._keep.append(self._launched("find_marks", commands))
+        commands.copy(address_of(self._found), self._flags.address, self._count, pinned=True)
+
+    def passed(self, stream: int, event: CudaEvent) -> None:
+        """`event` is behind the work on `stream`."""
+        for buffer in self._passing:
+            buffer.passed(stream, event)
+
+    def error(self) -> PicturesMissing | None:
+        """The error of a batch that has ended; None if all pictures were decoded."""
+        pictures = int(np.count_nonzero(self._found))
+        return PicturesMissing(pictures, self._count) if pictures else None
+
+
 class DecoderOptions(NamedTuple):
     """Options of decoders.
 
@@ -241,25 +281,29 @@ class BatchDecoder:
         self, state: _State, result: DecodedImages, files: Files, output: int, targets: Targets | None, joint: Joint | None
     ) -> None:
         commands = Commands(self._device.driver, state.stream)
-        if state.last is not None:
-            commands.synchronize(state.last)
         if targets is None:
             buffer = self._device.pool.allocate(files.space, commands)
             files.images["channel"][:, 0] += np.uint64(buffer.address)
+            files.rows[:] += buffer.address
         else:
             buffer, free = targets
             buffer.readers.add(state.stream)
             commands.wait(free)
         library, handle, decoder = self._library, self._number, state.number
+        marks = _Marks(self._device, files.rows, commands)
         commands.call(library, "DecodeBatchedInitialize", handle, decoder, len(files.data), 1, output)
         commands.call(
             library, "DecodeBatched", handle, decoder, address_of(files.data), address_of(files.lengths), address_of(files.images),
             state.stream,
         )  # fmt: skip
+        marks.find(commands)
         ready = state.last = self._device.events.new()
         commands.record(ready.handle)
+        commands.synchronize(ready)  # the marks are looked at when the work is reported
+        marks.passed(state.stream, ready)
 
         def done(error: Exception | None) -> None:
+            error = error or marks.error()
             if error is None:
                 result.ready, result.images, result.buffer = ready, files.images, buffer
             else:

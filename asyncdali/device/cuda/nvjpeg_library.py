@@ -55,6 +55,14 @@ class NvjpegError(Exception):
         self.status = status
 
 
+class PicturesMissing(NvjpegError):
+    """A batch was decoded with success, but some pictures were not written, or too early."""
+
+    def __init__(self, pictures: int, batch: int):
+        super().__init__("DecodeBatched", OF_FILES[0])
+        self.args = (f"nvjpegDecodeBatched reported success, but {pictures} of {batch} pictures were not written in the stream's order",)
+
+
 class Library:
     """The functions of a loaded library; ``library.call("DecodeBatched", ...)`` raises NvjpegError unless it succeeds."""
 

@@ -171,14 +171,15 @@ class GpuImages:
             self.lane_of[there] = CPU
             self.targets[there] = self.kept.sources[there] - moved_by
 
-    def files(self, lane: Lane) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        """The input of the decoder of `lane`, when the outputs have memory: addresses and sizes of files, int64[files] each; images (as
-        nvjpegImage_t); and the bytes of memory for whole images. If these are 0, images lie in the outputs; otherwise, images are offsets
-        in that memory."""
+    def files(self, lane: Lane) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+        """The input of the decoder of `lane`, when the outputs have memory: addresses and sizes of files, places of the last rows of their
+        images, int64[files] each; images (as nvjpegImage_t); and the bytes of memory for whole images. If these are 0, images lie in the
+        outputs; otherwise, images and places are offsets in that memory."""
         count = lane.samples
-        memory = np.empty(count * (2 + NVJPEG_IMAGE.words), np.int64)
+        memory = np.empty(count * (3 + NVJPEG_IMAGE.words), np.int64)
         _kernels().describe_files(self._at, lane.number, count, address_of(memory))
-        return memory[:count], memory[count : 2 * count], memory[2 * count :], int(self._table[word.whole_bytes])
+        data, lengths, rows = memory[:count], memory[count : 2 * count], memory[2 * count : 3 * count]
+        return data, lengths, rows, memory[3 * count :], int(self._table[word.whole_bytes])
 
     def rest(self) -> tuple[int, int]:
         """The number of samples of the CPU, and the total bytes of their outputs. `targets` become offsets in that memory."""

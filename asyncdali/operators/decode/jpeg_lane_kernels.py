@@ -136,9 +136,10 @@ _ROUND = 256
 
 @compiled(4, brief=True)
 def describe_files(table, lane, files, at):
-    """Describe the `files` files of a lane to a decoder of the GPU: at the address `at` their addresses, sizes and NVJPEG_IMAGEs.
+    """Describe the `files` files of a lane to a decoder of the GPU: at the address `at` their addresses, sizes, the places of the last rows
+    of their pictures, and NVJPEG_IMAGEs.
 
-    Channels are addresses if all windows are whole images, else offsets in memory that is still to be allocated.
+    Channels and places are addresses if all windows are whole images, else offsets in memory that is still to be allocated.
     """
     lanes, windows, whole = load_i64(table + split.lanes), load_i64(table + split.windows), True
     for i in range(load_i64(table + split.samples)):
@@ -147,7 +148,7 @@ def describe_files(table, lane, files, at):
             whole = whole and load_i64(window + place.y) == 0 and load_i64(window + place.x) == 0
             whole = whole and load_i64(window + place.h) == load_i64(window + place.height)
             whole = whole and load_i64(window + place.w) == load_i64(window + place.width)
-    data, length, image, size = at, at + WORD * files, at + 2 * WORD * files, 0
+    data, length, last, image, size = at, at + WORD * files, at + 2 * WORD * files, at + 3 * WORD * files, 0
     for i in range(load_i64(table + split.samples)):
         if load_i64(lanes + 8 * i) == lane:
             window = windows + place.size * i
@@ -156,10 +157,12 @@ def describe_files(table, lane, files, at):
                 store_i64(word, 0)
             store_i64(data, load_i64(load_i64(table + split.addresses) + 8 * i))
             store_i64(length, load_i64(load_i64(table + split.sizes) + 8 * i))
-            store_i64(image + picture.channel_0, load_i64(load_i64(table + split.outputs) + 8 * i) if whole else size)
+            channel = load_i64(load_i64(table + split.outputs) + 8 * i) if whole else size
+            store_i64(image + picture.channel_0, channel)
             store_i64(image + picture.pitch_0, pitch)
+            store_i64(last, channel + pitch * (load_i64(window + place.height) - 1))
             size += (pitch * load_i64(window + place.height) + _ROUND - 1) // _ROUND * _ROUND
-            data, length, image = data + WORD, length + WORD, image + picture.size
+            data, length, last, image = data + WORD, length + WORD, last + WORD, image + picture.size
     store_i64(table + split.whole_bytes, 0 if whole else size)
     return 0
 

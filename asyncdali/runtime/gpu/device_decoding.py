@@ -61,8 +61,8 @@ class SplitDecode:
             engines = sum(lane.samples for lane in plan.lanes if lane.decoder.engines)
             self._share = plan.balance.share(engines, plan.samples - sum(lane.samples for lane in plan.lanes))
         for lane in plan.lanes:
-            data, lengths, images, space = plan.files(lane)
-            files = Files(data, lengths, images.view(IMAGE), space)
+            data, lengths, rows, images, space = plan.files(lane)
+            files = Files(data, lengths, rows, images.view(IMAGE), space)
             # Whole images are decoded into the batch's memory; the event orders the decoder behind its earlier users.
             targets = None if files.space else (self._batch.memory_owner, device.events.last(commands))
             then = functools.partial(self._share.over, "engines") if self._share is not None and lane.decoder.engines else None
