@@ -568,6 +568,7 @@ def preemphasis_filter(input_0: Any, /, *, border: str | None = ..., dtype: DALI
 
     - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Example: [1.0, 2.0, 4.0] with `preemph_coeff=0.5` gives [0.5, 1.5, 3.0]
     """
 
 def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:

@@ -1,6 +1,6 @@
 """Generates the list of operators' modules, type stubs and reference pages from the operators' declarations.
 
-python -m asyncdali.graph.reference        # rewrites fn/*.pyi, ops/*.pyi and operators/modules.py in asyncdali/, and docs/operators.md
+python -m asyncdali.graph.reference        # rewrites stubs and operators/modules.py in asyncdali/, and docs/operators.md
 python -m asyncdali.graph.reference --check
 python -m asyncdali.graph.reference --package acme-operators [--check]   # an installed package's operators (docs/own_operators.md)
 """
@@ -263,7 +263,8 @@ def main(arguments: list[str]) -> int:
     found = operator_modules(package)
     operator_list.MODULES = tuple(found)  # a module may have come, gone or moved since the list was written
     wanted = {os.path.join(package, "operators", "modules.py"): modules_file(found)}
-    wanted |= {os.path.join(package, path): text for path, text in stub_files().items()}
+    dynamic = importlib.import_module("asyncdali.imperative.stubs")  # above graphs, so it is not imported by them
+    wanted |= {os.path.join(package, path): text for path, text in {**stub_files(), **dynamic.stub_files()}.items()}
     docs = os.path.join(os.path.dirname(package), "docs")
     if os.path.isdir(docs):
         wanted[os.path.join(docs, "operators.md")] = reference_table()

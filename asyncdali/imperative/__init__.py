@@ -30,6 +30,7 @@
     sources.py     Data from Python, pulled by calling: the ExternalSource of dynamic mode
     states.py      States of readers: positions as text, with what they belong to
     streams.py     CUDA streams of dynamic mode
+    stubs.py       Type stubs of ``asyncdali.dynamic``, made of its functions
     values.py      Tensor and Batch: results of calls, and data from Python
     work.py        Calls that are computed later
 

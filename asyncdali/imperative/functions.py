@@ -13,9 +13,6 @@ from ..operators.base import REQUIRED, Role, Schema
 from . import language as language  # gives Tensors and Batches their methods
 from .calls import OperatorFunction, call, plainly
 
-_SECOND_NAMES = ("experimental.decoders.image", "experimental.peek_image_shape")
-"""Beginnings of the older names of operators that dynamic mode has, too. In DALI the other ones were deprecated before it existed."""
-
 
 def is_function(schema: Schema) -> bool:
     """Whether dynamic mode has a function for an operator."""
@@ -105,7 +102,6 @@ def populate(root: types.ModuleType, schemas: Iterable[Schema]) -> None:
     for schema in schemas:
         if not is_function(schema):
             continue
-        for full in (schema.name, *(alias for alias in schema.aliases if alias.startswith(_SECOND_NAMES))):
-            path, _, last = full.rpartition(".")
-            home = submodule(root, path, f"Operators {path}.*") if path else root
-            setattr(home, last, make_function(schema, home.__name__))
+        path, _, last = schema.name.rpartition(".")
+        home = submodule(root, path, f"Operators {path}.*") if path else root
+        setattr(home, last, make_function(schema, home.__name__))

@@ -849,6 +849,7 @@ class PreemphasisFilter:
 
     - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Example: [1.0, 2.0, 4.0] with `preemph_coeff=0.5` gives [0.5, 1.5, 3.0]
     """
 
     def __init__(self, *, border: str | None = ..., dtype: DALIDataType | None = ..., preemph_coeff: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...

@@ -66,6 +66,7 @@ def remap(input_0: Any, input_1: Any, input_2: Any, /, *, interp: DALIInterpType
     - Input 1 (mapx): types: FLOAT; layouts: HW, HWC, FHW, FHWC
     - Input 2 (mapy): types: FLOAT; layouts: HW, HWC, FHW, FHWC
     - Output 0: type, dimensions and layout as input 0
+    - Example: [[[10], [20]], [[30], [40]]] and [[0.5, 1.0], [0.5, 1.5]] and [[0.5, 0.5], [1.5, 9.0]] gives [[[10], [15]], [[30], [0]]]
     """
 
 def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:

@@ -86,6 +86,7 @@ class Remap:
     - Input 1 (mapx): types: FLOAT; layouts: HW, HWC, FHW, FHWC
     - Input 2 (mapy): types: FLOAT; layouts: HW, HWC, FHW, FHWC
     - Output 0: type, dimensions and layout as input 0
+    - Example: [[[10], [20]], [[30], [40]]] and [[0.5, 1.0], [0.5, 1.5]] and [[0.5, 0.5], [1.5, 9.0]] gives [[[10], [15]], [[30], [0]]]
     """
 
     def __init__(self, *, interp: DALIInterpType | None = ..., pixel_origin: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
