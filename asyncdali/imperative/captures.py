@@ -356,52 +356,53 @@ class CapturedLoop:
         return _Prediction(call, _key(call.brick, keys, call.samples, call.is_batch, position), position, computation, work)
 
     def _fuse(self, made: Sequence[_Prediction | None]) -> None:
-        """Make one graph of the calls of whole batches. Results that only calls of the graph read get no memory, as in pipelines."""
+        """Make graphs of the calls of whole batches. Results that only calls of a graph read get no memory, as in pipelines."""
         sizes = [found.call.samples for found in made if found is not None and found.call.is_batch]
         if not sizes:
             return
         size = max(set(sizes), key=sizes.count)
-        places: dict[int, int] = {}
+        readers: dict[int, set[int]] = {}  # for each call the graphs of the calls that read its results
+        graph_of = _graphs([None if found is None else found.call for found in made], size)
+        graphs: dict[int, list[int]] = {}
         for k, found in enumerate(made):
-            if found is not None and _fits(found.call, size):
-                places[k] = len(places)
-        inside = {source.call for k in places for source in self._program[k].sources or () if source.data is None and source.call in places}
-        if not inside:
-            return
-        outside = {
-            source.call
-            for k, found in enumerate(made)
-            if found is not None and k not in places
-            for source in found.call.sources or ()
-            if source.data is None
-        }
-        calls, given, positions = [], [], []
-        for k in places:
-            found = made[k]
-            assert found is not None
+            if found is None:
+                continue
+            if graph_of[k] >= 0:
+                graphs.setdefault(graph_of[k], []).append(k)
+            for source in found.call.sources or ():
+                if source.data is None and source.call >= 0:
+                    readers.setdefault(source.call, set()).add(graph_of[k])
+        for graph, members in graphs.items():
+            if any(graph in readers.get(k, ()) for k in members):
+                self._make_graph(made, members, size, {k for k in members if readers.get(k) != {graph} or self._reads[k]})
+
+    def _make_graph(self, made: Sequence[_Prediction | None], members: Sequence[int], size: int, wanted: set[int]) -> None:
+        """Let the calls `members` be computed as one graph. `wanted`: those whose results others need."""
+        places = {k: number for number, k in enumerate(members)}
+        calls, given, found = [], [], [item for item in (made[k] for k in members) if item is not None]
+        for k, prediction in zip(members, found, strict=True):
             inputs = []
-            for source, item in zip(found.call.sources or (), found.computation.inputs, strict=True):
+            for source, item in zip(prediction.call.sources or (), prediction.computation.inputs, strict=True):
                 if source.data is None and source.call in places:
                     inputs.append((places[source.call], source.number))
                 else:
                     inputs.append((-1, 0))
                     given.append(item)
-            wanted = k not in inside or k in outside or bool(self._reads[k])
-            calls.append(FusedCall(found.call.brick, tuple(inputs), wanted))
-            positions.append(found.position)
-        threads = self._program[next(iter(places))].engine.num_threads
+            calls.append(FusedCall(prediction.call.brick, tuple(inputs), k in wanted))
+        positions = [prediction.position for prediction in found]
+        threads = found[0].call.engine.num_threads
 
         def compute() -> list[FusedOutputs] | None:
             program = self._programs.find(calls, size, threads)
             if program is None:
                 return None
-            return program.run([repeated_part(item.samples(), size) if item.is_tensor else item.samples() for item in given], positions)
+            batches = [repeated_part(item.samples(), size) if item.is_tensor else item.samples() for item in given]
+            _check_sizes(batches, size)
+            return program.run(batches, positions)
 
         step = _FusedStep(compute)
-        for k, number in places.items():
-            found = made[k]
-            assert found is not None
-            found.computation.fused = step, number
+        for number, prediction in enumerate(found):
+            prediction.computation.fused = step, number
 
     # --- calls
 
@@ -478,6 +479,31 @@ def _fits(call: _Recorded, size: int) -> bool:
     )
 
 
+def _check_sizes(given: Sequence[Samples], size: int) -> None:
+    """ValueError for a prediction that does not fit, because the next item has another number of samples. Compiled code checks no sizes."""
+    if any(len(samples.shapes) != size for samples in given):
+        raise ValueError(f"the step was predicted for {size} samples, and the item has another number")
+
+
+def _graphs(calls: Sequence[_Recorded | None], size: int) -> list[int]:
+    """The graph of each call, -1 for a call that is computed alone.
+
+    A call behind a lone call behind a graph is in a later graph, because a graph needs all its inputs when it begins.
+    """
+    graphs: list[int] = []
+    behind: list[int] = []
+    """The last graph that a call is in, or depends on."""
+    for call in calls:
+        first = 0
+        sources = [source.call for source in (() if call is None else call.sources or ()) if source.data is None and source.call >= 0]
+        for k in sources:
+            first = max(first, behind[k] + (graphs[k] < 0))
+        fits = call is not None and _fits(call, size)
+        graphs.append(first if fits else -1)
+        behind.append(first if fits else max((behind[k] for k in sources), default=-1))
+    return graphs
+
+
 def _key(brick: Brick, keys: Sequence[_Key], count: int, is_batch: bool, position: object) -> _Key:
     return id(brick), tuple(keys), count, is_batch, position
 
@@ -498,6 +524,7 @@ def _run(
 
     def compute() -> Sequence[Samples]:
         given = [repeated_part(found(), count) if is_batch and is_tensor else found() for found, is_tensor in inputs]
+        _check_sizes(given, count)
         return finished(brick.run(engine, given, count, position))
 
     return compute

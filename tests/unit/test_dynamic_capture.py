@@ -392,6 +392,42 @@ def test_calls_of_a_step_are_one_graph(files, monkeypatch):
     assert all([made.have_contents for made in step] == [False, False, False, True] for step in runs)
 
 
+def in_a_thread(function):
+    """The result of a function that must not wait for itself."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
+    thread.start()
+    thread.join(120)
+    assert found, "the loop waits for itself, or has failed"
+    return found[0]
+
+
+def test_arithmetic_between_calls_makes_two_graphs(files):
+    """A graph that needs a result of a lone call, which needs a result of the graph, could never begin."""
+
+    def body(item, rng):
+        small = ndd.resize(ndd.decoders.image(item[0]), size=[8, 8])
+        more = ndd.cast(small * 2 + 1, dtype=ndd.uint8)
+        both = ndd.cat(small, ndd.flip(more, vertical=1), axis=0)
+        return [both, ndd.reductions.mean(both, axes=[0])]
+
+    plain = run(files, body, False)[:2]
+    captured = in_a_thread(lambda: run(files, body, True))
+    assert captured[:2] == plain
+    assert captured[2].captured_calls == 3 * 8
+
+
+def test_items_of_another_size_are_not_given_to_a_graph_for_this_one(files):
+    def loop(capture):
+        reader, rng, found = ndd.readers.File(files=files[:9]), ndd.random.RNG(1), []
+        for _ in range(4):
+            for item in reader.next_epoch(batch_size=4, capture=capture, last_batch="partial"):
+                found.append(content(training(item, rng)))
+        return found, str(rng.state)
+
+    assert loop(True) == loop(False)
+
+
 def test_loops_end_with_their_iterators(files):
     def body(reader):
         for item in reader.next_epoch(batch_size=3, capture=True):
