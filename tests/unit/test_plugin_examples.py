@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,22 @@ def run(name, *arguments, code=0, **environment):
 def test_parallel_source():
     text = run("parallel_source.py")
     assert text.startswith("10 batches; pictures (16, 64, 64, 3)") and "the rest of the epoch is the same" in text
+
+
+@pytest.mark.slow
+@needs["torch"]
+def test_several_gpus():
+    """Without GPUs: two processes read different shards, and every run has the same order."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(EXAMPLES / "several_gpus.py")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")])}
+    orders = []
+    for _ in range(2):
+        done = subprocess.run(
+            [*command, "--steps", "8", "--batch", "4", "--threads", "1"], env=environment, capture_output=True, text=True, timeout=300,
+            check=True,
+        )  # fmt: skip
+        orders.append(dict(re.findall(r"rank (\d) of 2 on cpu: .*, order (\w+)", done.stdout)))
+    assert orders[0] == orders[1] and len(set(orders[0].values())) == 2
 
 
 @pytest.mark.slow
