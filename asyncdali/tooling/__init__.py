@@ -21,6 +21,7 @@
     setup.py         The input of the checks of ``asyncdali doctor``
     sharing.py       How much of the processors other programs took while a pipeline was measured
     show.py          ``asyncdali show``: a page about one step
+    verify.py        ``asyncdali verify``; verifying.py compares runs of a pipeline
     trace.py         Traces of a running pipeline, in the format of chrome://tracing and https://ui.perfetto.dev
 
 May import public names, statistics of `compiled`, the plan, and `workers`.

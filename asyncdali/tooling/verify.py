@@ -1,0 +1,92 @@
+"""``asyncdali verify FILE.py:pipeline``: does the pipeline resume exactly?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from . import settings
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from ..pipeline.front import Front
+    from .verifying import Fault
+
+_LIMIT = 600
+"""Seconds that the run in another process may take."""
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the command line's parser."""
+    parser = commands.add_parser("verify", help="run a pipeline several times, restore it, and say what does not give the same stream")
+    parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="the function that makes the pipeline")
+    parser.add_argument("--steps", type=int, default=12, help="steps of a run, at least 3 (default 12)")
+    parser.add_argument("--restored", metavar="FILE", help="continue from this checkpoint, and print digests; for the command itself")
+    settings.add_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command. The exit status is 0 if the stream is the same in all runs, 1 if there are faults, 2 for an error."""
+    from . import program
+    from .verifying import verify
+
+    if options.steps < 3 and not options.restored:
+        print("asyncdali verify: --steps must be at least 3", file=sys.stderr)
+        return 2
+    try:
+        with program.output_apart():
+            function = program.load(options.pipeline, options.arguments)
+            given = settings.settings_of(function, options.set)
+
+            def make() -> Front:
+                made: Front = program.make(function, given)
+                return made
+
+            if options.restored:
+                steps = _continued(make, options)
+            else:
+                faults = verify(make, options.steps) or _in_another_process(make, options)
+    except (program.ProgramError, RuntimeError, ValueError, TypeError, OSError, subprocess.TimeoutExpired) as error:
+        print(f"asyncdali verify: {error}", file=sys.stderr)
+        return 2
+    if options.restored:
+        print(json.dumps(steps))
+        return 0
+    for fault in faults:
+        print(fault)
+    if not faults:
+        print(f"{options.steps} steps are the same in a second run, after restores, in another process, and with other numbers of threads")
+    return 1 if faults else 0
+
+
+def _continued(make: Callable[[], Front], options: argparse.Namespace) -> list[list[str]]:
+    from .verifying import run as run_steps
+
+    with open(options.restored, "rb") as file:
+        return run_steps(make, options.steps, file.read()).steps
+
+
+def _in_another_process(make: Callable[[], Front], options: argparse.Namespace) -> list[Fault]:
+    """Restore a checkpoint in a new process, after the process that made it is gone for all that the pipeline knows."""
+    from .verifying import difference_of
+    from .verifying import run as run_steps
+
+    first, half = run_steps(make, options.steps), options.steps // 2
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "checkpoint")
+        with open(path, "wb") as file:
+            file.write(first.checkpoints[half])
+        words = [sys.executable, "-m", "asyncdali", "verify", options.pipeline, "--steps", str(options.steps - half), "--restored", path]
+        words += [word for item in options.set or () for word in ("--set", item)]
+        words += ["--", *options.arguments] if options.arguments else []
+        made = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT, check=False)
+    if made.returncode:
+        raise RuntimeError(f"the run in another process failed: {made.stderr.strip()}")
+    return difference_of(first, json.loads(made.stdout), half)

@@ -1,0 +1,195 @@
+"""Finds out whether a pipeline gives the same stream again: in a second run, after a restore, and with other numbers of threads.
+
+The pipeline is made several times, with the outputs of all operators. The first operator whose outputs differ is named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import CheckpointError
+from ..pipeline.front import Front, core_of
+
+if TYPE_CHECKING:
+    from ..graph.node import OperatorInstance
+    from ..pipeline.core import Core
+
+_END = "end of the epoch"
+_SEED = 20210
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A difference between two runs.
+
+    check      the check that found it: "again", "restore", "threads", "workers" or "process"
+    step       the first step that differs
+    operator   the first operator whose output differs
+    line       the user's line that made the operator
+    text       the fault as a sentence
+    """
+
+    check: str
+    step: int
+    operator: str
+    line: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.text}\n    {self.line}" if self.line else self.text
+
+
+@dataclass
+class TestedRun:
+    """The steps of one run: for each step the digests of all operators' outputs; checkpoints before each step and at the end."""
+
+    steps: list[list[str]] = field(default_factory=list)
+    checkpoints: list[bytes] = field(default_factory=list)
+    operators: list[OperatorInstance] = field(default_factory=list)
+
+
+def run(
+    make: Callable[[], Front], steps: int, checkpoint: bytes | None = None, options: dict[str, Any] | None = None, seeds: int = 0
+) -> TestedRun:
+    """Make the pipeline, and run it for `steps` steps from `checkpoint` on.
+
+    `options` replace the pipeline's. The global random generators begin with `seeds`, and get back their states at the end.
+    """
+    kept, kept_numpy = random.getstate(), np.random.get_state()
+    random.seed(seeds)
+    np.random.seed(seeds)
+    pipeline = make()
+    if not isinstance(pipeline, Front):
+        raise TypeError(f"the function returned a {type(pipeline).__name__}; it must return a Pipeline")
+    core = core_of(pipeline)
+    try:
+        if core.is_built:
+            raise RuntimeError("the pipeline is built already; give the function that makes it, and let the check build it")
+        core.options.enable_checkpointing, core.options.checkpoint = True, checkpoint
+        core.options.seed = _SEED if core.options.seed is None else core.options.seed
+        for name, value in (options or {}).items():
+            setattr(core.options, name, value)
+        return _run(pipeline, core, steps)
+    finally:
+        core.close()
+        random.setstate(kept)
+        np.random.set_state(kept_numpy)
+
+
+def _run(pipeline: Any, core: Core, steps: int) -> TestedRun:
+    from ..graph.plan import reachable
+
+    given = core.output_nodes()
+    order = reachable(given, core.definition.instances).order
+    nodes = [node for instance in order for node in instance.outputs]
+    core.set_outputs([*given, *nodes])
+    found = TestedRun(operators=[node.source for node in nodes])
+    for _ in range(steps):
+        found.checkpoints.append(pipeline.checkpoint())
+        try:
+            outputs = pipeline.run()[len(given) :]
+        except StopIteration:
+            found.steps.append([_END] * len(nodes))
+            pipeline.reset()
+            continue
+        found.steps.append([_digest(one) for one in outputs])
+    found.checkpoints.append(pipeline.checkpoint())
+    return found
+
+
+def _digest(tensors: Any) -> str:
+    on_host = tensors.as_cpu() if hasattr(tensors, "as_cpu") else tensors
+    made = hashlib.blake2b(repr((on_host.dtype, on_host.layout(), on_host.shape())).encode(), digest_size=12)
+    for k in range(len(on_host)):
+        made.update(np.ascontiguousarray(on_host.at(k)).tobytes())
+    return made.hexdigest()
+
+
+def verify(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: int = 0) -> list[Fault]:
+    """The faults of the pipeline that `make` makes; empty if its stream is the same in all runs.
+
+    Args:
+        make: makes the pipeline, and its sources, each time.
+        steps: steps of a run.
+        restores: number of random steps at which a checkpoint is restored, besides the first and the last.
+        seed: chooses these steps.
+
+    Raises:
+        RuntimeError: the pipeline is built, or fails. Other errors of the pipeline are passed on.
+    """
+    first = run(make, steps)
+    again = run(make, steps, seeds=1)
+    found = _difference(first, again, 0)
+    if found is not None:
+        same = _difference(first, run(make, steps), 0) is None
+        reason = (
+            "uses the global random generators (`random`, `numpy.random`): use fn.random, or a generator that is made from the position"
+            if same else
+            "gives other data in another run. It uses the clock, a generator without a seed, or state that outlives the pipeline (a cache, "
+            "a counter of a module)"
+        )  # fmt: skip
+        return [_fault("again", found, reason)]
+    choice = random.Random(seed)
+    places = sorted({1, steps - 1, *(choice.randrange(1, steps) for _ in range(restores))})
+    for place in places:
+        try:
+            restored = run(make, steps - place, first.checkpoints[place])
+        except CheckpointError as error:
+            return [Fault("restore", place, getattr(error, "name", None) or "", "", f"step {place}: {error}")]
+        found = _difference(first, restored, place)
+        if found is not None:
+            reason = (
+                f"does not continue after a restore at step {place}. Its state is not in the checkpoint, or not that of the last batch "
+                "returned: use a callable with one argument (the position), or state_dict() and load_state_dict() of a source that counts "
+                "only what it has returned, and that copies lists"
+            )
+            return [_fault("restore", found, reason)]
+    return _other_settings(make, first, steps)
+
+
+def _other_settings(make: Callable[[], Front], first: TestedRun, steps: int) -> list[Fault]:
+    checks: list[tuple[str, dict[str, Any], str]] = [
+        ("threads", {"num_threads": 1, "prefetch_queue_depth": 1}, "depends on the number of threads, or on the depth of the queue"),
+        ("threads", {"num_threads": 3, "prefetch_queue_depth": 4}, "depends on the number of threads, or on the depth of the queue"),
+    ]
+    if any(getattr(instance.attachment, "parallel", False) for instance in first.operators):
+        reason = "depends on the number of worker processes: derive seeds from the position, not from the process"
+        checks += [("workers", {"py_num_workers": count}, reason) for count in (1, 3)]
+    for check, options, reason in checks:
+        found = _difference(first, run(make, steps, options=options), 0)
+        if found is not None:
+            return [_fault(check, found, reason)]
+    return []
+
+
+def _difference(first: TestedRun, other: TestedRun, begin: int) -> tuple[int, OperatorInstance] | None:
+    """The first step that differs, and the first operator that differs there. `other` begins at step `begin` of `first`."""
+    for k, (mine, theirs) in enumerate(zip(first.steps[begin:], other.steps, strict=True)):
+        for instance, one, two in zip(first.operators, mine, theirs, strict=True):
+            if one != two:
+                return begin + k, instance
+    return None
+
+
+def difference_of(first: TestedRun, steps: list[list[str]], begin: int) -> list[Fault]:
+    """The fault of a run in another process, whose digests from step `begin` on are `steps`."""
+    found = _difference(first, TestedRun(steps), begin)
+    reason = "gives other data in another process: it uses memory, an environment or an order of hashes that the new process does not have"
+    return [] if found is None else [_fault("process", found, reason)]
+
+
+def _fault(check: str, found: tuple[int, OperatorInstance], reason: str) -> Fault:
+    step, instance = found
+    name = f"`{instance.schema.name}` (name {instance.name!r})"
+    return Fault(check, step, instance.name, _line(instance.format_trace().splitlines()), f"step {step}: {name} {reason}.")
+
+
+def _line(trace: Sequence[str]) -> str:
+    """The user's line: the last one with a file."""
+    return next((line.strip() for line in reversed(trace) if line.strip().startswith("File ")), "")

@@ -1,0 +1,240 @@
+"""The check of users' pipelines: it names each planted fault, and accepts sound programs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import time
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from helpers.dali_twins import Program, write_files
+
+import asyncdali
+from asyncdali import fn, pipeline_def, types
+from asyncdali.__main__ import main
+from asyncdali.testing import check
+
+PICTURES = os.path.join(os.path.dirname(asyncdali.__file__), "data", "pictures")
+
+
+def piped(source, *, more=lambda data: data, **options):
+    """A function that makes a pipeline with the source that `source()` makes."""
+
+    def make():
+        pipe = asyncdali.Pipeline(batch_size=2, num_threads=2, seed=4)
+        with pipe:
+            data = fn.external_source(source(), name="S", **options)
+            pipe.set_outputs(more(data), fn.random.uniform(name="U"))
+        return pipe
+
+    return make
+
+
+class Counting:
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, info):
+        self.count += 1
+        return np.int64(self.count)
+
+
+class Source:
+    """An iterator with a state, by default a sound one."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.seen.append(len(self.seen))
+        return [np.array([sum(self.seen)])] * 2
+
+    def state_dict(self):
+        return {"seen": list(self.seen)}
+
+    def load_state_dict(self, state):
+        self.seen = list(state["seen"])
+
+
+class OffByOne(Source):
+    def state_dict(self):
+        return {"seen": self.seen[:-1]}
+
+
+class Sharing(Source):
+    """All instances share one list."""
+
+    shared: ClassVar[list] = []
+
+    def __init__(self):
+        self.seen = Sharing.shared
+
+
+class Forgetting(Source):
+    """It does not load what it has saved."""
+
+    def load_state_dict(self, state):
+        pass
+
+
+def generated():
+    def source():
+        for k in itertools.count():
+            yield [np.array([k])] * 2
+
+    return source
+
+
+CACHE = {}
+
+
+def leaking(info):
+    """Returns what an earlier run has left in the cache of a module."""
+    found = CACHE.get(info.idx_in_epoch, np.int64(info.idx_in_epoch))
+    CACHE[info.idx_in_epoch] = found + 1
+    return found
+
+
+def by_process(info):
+    return np.int64(os.getpid())
+
+
+FAULTS = {
+    "a counter in the source": (piped(Counting, batch=False), "restore", "'S'"),
+    "random without a seed": (piped(lambda: lambda info: np.float64(random.random()), batch=False), "again", "global random generators"),
+    "numpy's global generator": (piped(lambda: lambda info: np.random.rand(), batch=False), "again", "global random generators"),
+    "the clock": (piped(lambda: lambda info: np.int64(time.perf_counter_ns()), batch=False), "again", "uses the clock"),
+    "a generator without a state": (piped(generated), "restore", "state is not in the checkpoint"),
+    "a state that shares a list": (piped(Sharing), "again", "outlives the pipeline"),
+    "a state that is not loaded": (piped(Forgetting), "restore", "did not keep the given state"),
+    "an off-by-one in state_dict": (piped(OffByOne), "restore", "counts only what it has returned"),
+    "a cache that leaks": (piped(lambda: leaking, batch=False), "again", "outlives the pipeline"),
+    "seeds of workers": (piped(lambda: by_process, batch=False, parallel=True), "again", "'S'"),
+    "a function of the user": (
+        piped(lambda: lambda info: np.float64(1), batch=False,
+              more=lambda data: fn.python_function(data, function=lambda x: x + time.perf_counter(), name="P")),
+        "again", "'P'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_faults_are_found(name):
+    CACHE.clear()
+    Sharing.shared.clear()
+    make, kind, text = FAULTS[name]
+    with pytest.raises(AssertionError) as caught:
+        check(make, steps=8, restores=2)
+    message = str(caught.value)
+    assert text in message
+    assert ("in another run" in message or "global random" in message) == (kind == "again")
+    assert "test_verify.py" in message or "did not keep" in message
+
+
+@pipeline_def(batch_size=3, num_threads=2, seed=7)
+def training(shuffle, noise):
+    encoded, label = fn.readers.file(file_root=PICTURES, random_shuffle=shuffle, initial_fill=9)
+    images = fn.random_resized_crop(fn.decoders.image_random_crop(encoded), size=8)
+    if noise:
+        images = fn.noise.gaussian(images, stddev=fn.random.uniform(range=(0, 9)))
+    return fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip(), dtype=types.FLOAT), label
+
+
+@pipeline_def(batch_size=3, num_threads=2, enable_conditionals=True)
+def branching(limit):
+    value = fn.random.uniform(range=(0, 1))
+    if value > limit:
+        value = fn.random.normal(value)
+    return value * 2
+
+
+def ending(info):
+    if info.iteration >= 3:
+        raise StopIteration
+    return np.int64(info.idx_in_epoch + 100 * info.epoch_idx)
+
+
+SOUND = {
+    **{f"training {shuffle} {noise}": lambda s=shuffle, n=noise: training(s, n) for shuffle in (True, False) for noise in (True, False)},
+    **{f"conditionals {limit}": lambda x=limit: branching(x) for limit in (0.1, 0.5, 0.9)},
+    "a source by position": piped(lambda: lambda info: np.random.default_rng(info.idx_in_epoch).random(3), batch=False),
+    "a source of batches": piped(lambda: lambda number: [np.array([number, k]) for k in range(2)]),
+    "a source with a state": piped(Source),
+    "a source that ends": piped(lambda: ending, batch=False),
+    "a parallel source": piped(lambda: ending, batch=False, parallel=True),
+    "a function of the user": piped(lambda: ending, batch=False, more=lambda data: fn.python_function(data, function=lambda x: x + 1)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_programs_pass(name):
+    check(SOUND[name], steps=7, restores=1)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(50))
+def test_random_sound_programs_pass(seed, tmp_path):
+    write_files(tmp_path)
+    check(lambda: Program(seed, tmp_path).make(asyncdali), steps=8, restores=2)
+
+
+def test_global_generators_get_back_their_state():
+    random.seed(5)
+    np.random.seed(5)
+    expected = random.Random(5).random(), np.random.RandomState(5).rand()
+    check(lambda: branching(0.5), steps=3, restores=0)
+    assert (random.random(), np.random.rand()) == expected
+
+
+def test_wrong_arguments():
+    with pytest.raises(TypeError, match="takes a function that makes the pipeline"):
+        check(branching(0.5))
+    with pytest.raises(TypeError, match="returned a int"):
+        check(lambda: 3)
+    with pytest.raises(ValueError, match="steps is 2"):
+        check(lambda: branching(0.5), steps=2)
+
+    def built():
+        pipe = branching(0.5)
+        pipe.build()
+        return pipe
+
+    with pytest.raises(RuntimeError, match="built already"):
+        check(built)
+
+
+PROGRAM = """
+import os
+import numpy as np
+from asyncdali import fn, pipeline_def
+
+PLACE = os.path.abspath(__file__) + ".pid"
+
+
+def source(info):
+    return np.int64(os.getpid() if {wrong} else info.idx_in_epoch)
+
+
+@pipeline_def(batch_size=2, num_threads=1, seed=1)
+def train():
+    return fn.external_source(source, batch=False), fn.random.uniform()
+"""
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_the_command_runs_another_process(tmp_path, capfd, wrong):
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM.format(wrong=wrong))
+    assert main(["verify", f"{program}:train", "--steps", "4"]) == int(wrong)
+    out = capfd.readouterr().out
+    assert ("gives other data in another process" if wrong else "4 steps are the same") in out
+    assert main(["verify", f"{program}:train", "--steps", "2"]) == 2
