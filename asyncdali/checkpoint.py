@@ -22,7 +22,7 @@ FORMAT = "asyncdali checkpoint"
 VERSION = 1
 
 
-def _canonical(data: Any) -> str:
+def _canonical(data: object) -> str:
     return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -56,7 +56,7 @@ def encode(graph_json: str, state: State, library: str) -> bytes:
     return f'{{"body":{body},"digest":"{digest}"}}\n'.encode()
 
 
-def decode(data: Any) -> dict[str, Any]:
+def decode(data: object) -> dict[str, Any]:
     """The body of a checkpoint (bytes, bytearray or str).
 
     CheckpointError unless it is a complete, unaltered checkpoint of a known version; CheckpointTypeError for other types.
@@ -107,7 +107,7 @@ def _is_graph(graph: dict[str, Any]) -> bool:
     return type(operators) is dict and all(type(entry) is dict and type(entry.get("args", {})) is dict for entry in operators.values())
 
 
-def _is_ahead(ahead: Any) -> bool:
+def _is_ahead(ahead: object) -> bool:
     kinds: dict[str, Callable[[Any], bool]] = {
         "ended": lambda value: value in ("here", "ahead"),
         "resets": lambda value: 0 < value <= 1000,

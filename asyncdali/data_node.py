@@ -53,7 +53,7 @@ class Language(Protocol):
     def where_tests_work(self) -> str:
         """The error text for a node whose truth value is requested where that is not supported."""
 
-    def call(self, name: str, node: DataNode, **arguments: Any) -> DataNode:
+    def call(self, name: str, node: DataNode, **arguments: object) -> DataNode:
         """``fn.name(node, **arguments)``."""
 
 

@@ -24,16 +24,16 @@ _ONE_NAME = "`num_outputs` is not compatible with `name`: one name cannot stand 
 
 
 def external_source(
-    source: Any = None,
+    source: object = None,
     num_outputs: int | None = None,
     *,
-    cycle: Any = None,
+    cycle: object = None,
     name: str | None = None,
     device: str | None = "cpu",
     layout: str | Sequence[str] | None = None,
-    dtype: Any = None,
+    dtype: object = None,
     ndim: int | Sequence[int] | None = None,
-    cuda_stream: Any = None,
+    cuda_stream: object = None,
     use_copy_kernel: bool | None = None,
     batch: bool | None = True,
     batch_info: bool | None = None,
@@ -45,7 +45,7 @@ def external_source(
     blocking: bool | None = None,
     max_concurrency: int | None = None,
     snapshot_every: int | None = None,
-    **arguments: Any,
+    **arguments: object,
 ) -> Any:
     """Returns a node whose batches come from Python.
 
@@ -121,10 +121,11 @@ def _ignored_in_debug(name: str) -> bool:
 
 
 def _define(
-    source: Any, num_outputs: int | None, *, cycle: Any, name: str | None, device: str | None, layout: Any, dtype: Any, ndim: Any,
-    cuda_stream: Any, batch: bool | None, batch_info: bool | None, repeat_last: bool | None, parallel: bool | None, no_copy: bool | None,
+    source: object, num_outputs: int | None, *, cycle: object, name: str | None, device: str | None, layout: object, dtype: object,
+    ndim: object,
+    cuda_stream: object, batch: bool | None, batch_info: bool | None, repeat_last: bool | None, parallel: bool | None, no_copy: bool | None,
     prefetch_queue_depth: int | None, bytes_per_sample_hint: int | None, blocking: bool | None, max_concurrency: int | None,
-    snapshot_every: int | None, **arguments: Any,
+    snapshot_every: int | None, **arguments: object,
 ) -> list[DataNode]:  # fmt: skip
     """The nodes of one call; arguments as of :func:`external_source`."""
     group = _group(
@@ -217,7 +218,7 @@ def _made_by_conversion(group: Group) -> bool:
     return bool(getattr(source, "__asyncdali_converted__", False)) and group.description.kind is not SourceKind.ITERABLE
 
 
-def _each(value: Any, k: int) -> Any:
+def _each(value: object, k: int) -> Any:
     """Of one value for all outputs or a list: the k-th; a list that is too short leaves the rest open."""
     if isinstance(value, (list, tuple)):
         return value[k] if k < len(value) else None
@@ -228,7 +229,7 @@ def _refused(kind: type[OperatorError], argument: str, message: str) -> Operator
     return refused(kind, "external_source", argument, message)
 
 
-def _dtype(value: Any) -> DALIDataType | None:
+def _dtype(value: object) -> DALIDataType | None:
     if value is None:
         return None
     try:
@@ -238,7 +239,7 @@ def _dtype(value: Any) -> DALIDataType | None:
     return None if kind is DALIDataType.NO_TYPE else kind
 
 
-def _check_stream(stream: Any) -> None:
+def _check_stream(stream: object) -> None:
     import ctypes
 
     named = ("__cuda_stream__", "cuda_stream", "ptr", "handle")
@@ -266,16 +267,16 @@ class ExternalSource(DaliAttributes):
 
     def __init__(
         self,
-        source: Any = None,
+        source: object = None,
         num_outputs: int | None = None,
         *,
-        cycle: Any = None,
-        layout: Any = None,
+        cycle: object = None,
+        layout: object = None,
         name: str | None = None,
         device: str | None = "cpu",
-        dtype: Any = None,
-        ndim: Any = None,
-        cuda_stream: Any = None,
+        dtype: object = None,
+        ndim: object = None,
+        cuda_stream: object = None,
         use_copy_kernel: bool | None = None,
         batch: bool | None = None,
         parallel: bool | None = None,
@@ -284,7 +285,7 @@ class ExternalSource(DaliAttributes):
         prefetch_queue_depth: int | None = None,
         bytes_per_sample_hint: int | None = None,
         repeat_last: bool | None = False,
-        **arguments: Any,
+        **arguments: object,
     ):
         if name is not None and num_outputs is not None:
             raise _refused(
@@ -333,7 +334,7 @@ class ExternalSource(DaliAttributes):
         given = {key: value for key, value in self._given.items() if value is not None and key in ExternalInput.schema.by_name}
         return Spec(ExternalInput.schema, self._given["name"] or "", self.device, given, (), 0, self._given["num_outputs"] or 1)
 
-    def __call__(self, *, source: Any = None, cycle: Any = None, name: str | None = None, **arguments: Any) -> Any:
+    def __call__(self, *, source: object = None, cycle: object = None, name: str | None = None, **arguments: object) -> Any:
         """The node, or the list of nodes."""
         given = {"source": source, **{key: value for key, value in arguments.items() if value is not None}}
         for key, value in given.items():

@@ -20,13 +20,11 @@ never select samples of the batch.
 
 from __future__ import annotations
 
-from typing import Any
-
 from .data_node import DataNode
 from .graph.arithmetic import operation as _operation
 
 
-def sqrt(input: Any) -> DataNode:
+def sqrt(input: object) -> DataNode:
     """Square root; NaN for negative numbers."""
     return _operation("sqrt", input)
 
@@ -46,7 +44,7 @@ def exp(input: object) -> DataNode:
     return _operation("exp", input)
 
 
-def log(input: Any) -> DataNode:
+def log(input: object) -> DataNode:
     """Natural logarithm."""
     return _operation("log", input)
 
@@ -91,12 +89,12 @@ def fpow(base: object, exponent: object) -> DataNode:
     return _operation("fpow", base, exponent)
 
 
-def min(left: Any, right: Any) -> DataNode:
+def min(left: object, right: object) -> DataNode:
     """The smaller number of `left` and `right`; `right` if one is NaN."""
     return _operation("min", left, right)
 
 
-def max(left: Any, right: Any) -> DataNode:
+def max(left: object, right: object) -> DataNode:
     """The larger number of `left` and `right`; `right` if one is NaN."""
     return _operation("max", left, right)
 

@@ -271,11 +271,11 @@ def unknown_option(where: str, name: str, known: Sequence[str]) -> str:
     return f"{where}() got an unexpected keyword argument {name!r}.{near(name, known)}"
 
 
-def _each(value: Any) -> list[Any]:
+def _each(value: object) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _positive_number(name: str, value: Any) -> None:
+def _positive_number(name: str, value: object) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):

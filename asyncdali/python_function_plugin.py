@@ -17,7 +17,7 @@ def current_dali_stream() -> int:
 class DLTensorObj:
     """An array whose memory other libraries may view: ``numpy.from_dlpack(DLTensorObj(array))``."""
 
-    def __init__(self, array: Any):
+    def __init__(self, array: object):
         self._array = np.asarray(array)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -28,10 +28,10 @@ class DLTensorObj:
 
 
 class _CapsuleObject:
-    def __init__(self, capsule: Any):
+    def __init__(self, capsule: object):
         self._capsule = capsule
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **_: object) -> Any:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -33,7 +33,7 @@ class WorkerPool:
         *,
         num_workers: int,
         start_method: str = "fork",
-        pickler: Any = None,
+        pickler: object = None,
         worker_timeout: float | None = None,
         max_retries: int = 2,
         seed: int | None = None,

@@ -22,12 +22,12 @@ _SAME = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], np.float32)
 # --------------------------------------------------------------------------------------------------- parameters of magnitudes
 
 
-def warp_x_param(magnitude: Any) -> list[Any]:
+def warp_x_param(magnitude: object) -> list[Any]:
     """The vector (x, y) of a shift or shear along x."""
     return [magnitude, 0]
 
 
-def warp_y_param(magnitude: Any) -> list[Any]:
+def warp_y_param(magnitude: object) -> list[Any]:
     """The vector (x, y) of a shift or shear along y."""
     return [0, magnitude]
 
@@ -69,13 +69,13 @@ def _warped(data: DataNode, matrix: DataNode, fill_value: Any, interp_type: Any)
 
 
 @augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=warp_x_param)
-def shear_x(data: DataNode, shear: DataNode, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
+def shear_x(data: DataNode, shear: DataNode, fill_value: object = 128, interp_type: object = None) -> DataNode:
     """Shears along x."""
     return _warped(data, fn.transforms.shear(shear=shear), fill_value, interp_type)
 
 
 @augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=warp_y_param)
-def shear_y(data: DataNode, shear: DataNode, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
+def shear_y(data: DataNode, shear: DataNode, fill_value: object = 128, interp_type: object = None) -> DataNode:
     """Shears along y."""
     return _warped(data, fn.transforms.shear(shear=shear), fill_value, interp_type)
 
@@ -93,13 +93,13 @@ def translate_y(data: DataNode, rel_offset: DataNode, shape: Any, fill_value: An
 
 
 @augmentation(mag_range=(0, 250), randomly_negate=True, mag_to_param=warp_x_param, name="translate_x")
-def translate_x_no_shape(data: DataNode, offset: DataNode, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
+def translate_x_no_shape(data: DataNode, offset: DataNode, fill_value: object = 128, interp_type: object = None) -> DataNode:
     """Shifts along x by pixels."""
     return _warped(data, fn.transforms.translation(offset=offset), fill_value, interp_type)
 
 
 @augmentation(mag_range=(0, 250), randomly_negate=True, mag_to_param=warp_y_param, name="translate_y")
-def translate_y_no_shape(data: DataNode, offset: DataNode, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
+def translate_y_no_shape(data: DataNode, offset: DataNode, fill_value: object = 128, interp_type: object = None) -> DataNode:
     """Shifts along y by pixels."""
     return _warped(data, fn.transforms.translation(offset=offset), fill_value, interp_type)
 

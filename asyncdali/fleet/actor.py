@@ -72,7 +72,7 @@ class Actor:
         RuntimeError: the pipeline has nothing that an engine can make.
     """
 
-    def __init__(self, train: Callable[..., Pipeline], *, listen: str = "127.0.0.1:0", token: bytes | str, **options: Any):
+    def __init__(self, train: Callable[..., Pipeline], *, listen: str = "127.0.0.1:0", token: bytes | str, **options: object):
         self._token = as_token(token)
         self._descriptors = Descriptors()
         self._socket = bound(Address.parse(listen))  # before the build, so an address in use is reported sooner

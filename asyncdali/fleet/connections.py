@@ -80,7 +80,7 @@ class Connections(Ordered[ActorRequest]):
         """The advice of the error for `reconnect_timeout`."""
         raise NotImplementedError
 
-    def call(self, function: Any, *args: Any) -> None:
+    def call(self, function: object, *args: object) -> None:
         """Call a method on the loop's thread. Any thread may."""
         self._loop.call(self.executor.guarded, function, *args)
 

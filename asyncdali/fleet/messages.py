@@ -50,14 +50,14 @@ class Answer(NamedTuple):
     error: Exception | None
 
 
-def number(value: Any, what: str, least: int = 0, most: int = MOST) -> int:
+def number(value: object, what: str, least: int = 0, most: int = MOST) -> int:
     """An integer of a message."""
     if type(value) is not int or not least <= value <= most:
         raise WrongMessage(f"{what} is {_shown(value)}, an integer from {least} to {most} is expected")
     return value
 
 
-def key(value: Any) -> tuple[int, int]:
+def key(value: object) -> tuple[int, int]:
     """The index and the generation of a request."""
     index, generation = _list(value, "the key", 2)
     return number(index, "the index"), number(generation, "the generation")
@@ -95,7 +95,7 @@ def answer(
     return Answer(took, moved, spans, [batch(entry, body, payloads, expected.samples) for entry in entries] if wanted else [], None)
 
 
-def batch(entry: Any, body: memoryview, payloads: Sequence[np.ndarray], samples: int | None = None) -> Batch:
+def batch(entry: object, body: memoryview, payloads: Sequence[np.ndarray], samples: int | None = None) -> Batch:
     """The batch of an entry (``engines.wire.encoding``). `samples`: those of the iteration. None: any number."""
     fields = _list(entry, "an entry")
     if len(fields) < 11:
@@ -132,7 +132,7 @@ def batch(entry: Any, body: memoryview, payloads: Sequence[np.ndarray], samples:
 
 
 def _sized(
-    kind: Any, total: int, first: Any, second: Any, more: list[Any], body: memoryview, payloads: Sequence[np.ndarray]
+    kind: object, total: int, first: object, second: object, more: list[Any], body: memoryview, payloads: Sequence[np.ndarray]
 ) -> None:  # fmt: skip
     """Check that contents of `total` bytes are where the entry says."""
     if kind in (Form.VALUES, Form.BYTES) and type(kind) is int:
@@ -169,13 +169,13 @@ def _check_rows(data: memoryview, count: int, samples: int | None) -> None:
         raise WrongMessage("the rows of a batch do not name its samples")
 
 
-def _span(value: Any) -> list[Any]:
+def _span(value: object) -> list[Any]:
     what, began, ended, iteration, lane = _list(value, "a span", 5)
     times = number(began, "a time"), number(ended, "a time")
     return [_text(what, "a span"), *times, number(iteration, "an iteration", -1), _text(lane, "a lane")]
 
 
-def counters(value: Any, names: Collection[str]) -> dict[str, Any]:
+def counters(value: object, names: Collection[str]) -> dict[str, Any]:
     """The counters `names` of an actor; unknown ones are left out."""
     found = {name: item for name, item in _dictionary(value, "`statistics`").items() if name in names}
     for name, item in found.items():
@@ -210,26 +210,26 @@ def request(header: dict[str, Any], samples: int) -> None:
     _dictionary(header.get("fed"), "`fed`")
 
 
-def _part(body: memoryview, place: Any) -> memoryview:
+def _part(body: memoryview, place: object) -> memoryview:
     at, size = _list(place, "a place", 2)
     number(at, "an offset", 0, len(body))
     number(size, "a size", 0, len(body) - at)
     return body[at : at + size]
 
 
-def _list(value: Any, what: str, length: int | None = None) -> list[Any]:
+def _list(value: object, what: str, length: int | None = None) -> list[Any]:
     if type(value) is not list or (length is not None and len(value) != length):
         raise WrongMessage(f"{what} is {_shown(value)}, a list{'' if length is None else f' of {length}'} is expected")
     return value
 
 
-def _dictionary(value: Any, what: str) -> dict[str, Any]:
+def _dictionary(value: object, what: str) -> dict[str, Any]:
     if type(value) is not dict:
         raise WrongMessage(f"{what} is {_shown(value)}, an object is expected")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: object, what: str) -> str:
     if type(value) is not str or len(value) > _MOST_TEXT:
         raise WrongMessage(f"{what} is {_shown(value)}, a text is expected")
     return value

@@ -37,7 +37,7 @@ def loader(
     allow_unchecked: bool = False,
     last_batch_policy: LastBatchPolicy | None = None,
     reader_name: str | None = None,
-    **options: Any,
+    **options: object,
 ) -> RankLoader:
     """Rank `rank`'s share of the batches of a pipeline.
 

@@ -19,7 +19,7 @@ _SCHEMA = ArithmeticGenericOp.schema
 _INTEGERS = {**SIGNED, **UNSIGNED}
 
 
-def operation(name: str, *operands: Any) -> DataNode:
+def operation(name: str, *operands: object) -> DataNode:
     """The node of one operation; see ``operators.expressions.types`` for the names.
 
     Raises TypeError for an operand that is no node and no number, OverflowError for an integer that its type cannot hold, ValueError if no
@@ -48,7 +48,7 @@ def operation(name: str, *operands: Any) -> DataNode:
     return result
 
 
-def _literal(value: Any) -> tuple[Any, DALIDataType] | None:
+def _literal(value: object) -> tuple[Any, DALIDataType] | None:
     """A number and its type; None for any other object."""
     if isinstance(value, DataNode):
         return None
@@ -78,7 +78,7 @@ def _checked(value: Any, dtype: DALIDataType) -> Any:
         return float(np.asarray(value, STORAGE[dtype]))
 
 
-def _node(value: Any, known: Operation, position: int) -> DataNode:
+def _node(value: object, known: Operation, position: int) -> DataNode:
     """An operand that is a node, or an array that becomes a node."""
     if isinstance(value, DataNode):
         return value

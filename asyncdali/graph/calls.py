@@ -52,7 +52,7 @@ def make_function(schema: Schema, name: str) -> Callable[..., Any]:
     """``fn.<name>(*inputs, **arguments)``. If `name` is not the schema's, it is a deprecated name."""
     old = name if name != schema.name else None
 
-    def operator(*inputs: Any, **arguments: Any) -> Any:
+    def operator(*inputs: object, **arguments: object) -> Any:
         if old is not None:
             warn(f"fn.{old} is deprecated; use fn.{schema.name}", DeprecationWarning)
         return node.make(schema, inputs, arguments, old)
@@ -80,7 +80,7 @@ def make_class(schema: Schema, name: str | None = None) -> type:
         _named_arguments = tuple({"function", "num_outputs"} & declared.by_name.keys())
         _underscored_arguments = tuple({"output_layouts"} & declared.by_name.keys())
 
-        def __init__(self, *given: Any, **arguments: Any):
+        def __init__(self, *given: object, **arguments: object):
             arguments = _named(schema, given, arguments)
             if old is not None:
                 warn(f"ops.{class_path(old)} is deprecated; use ops.{class_path(schema.name)}", DeprecationWarning)
@@ -111,7 +111,7 @@ def make_class(schema: Schema, name: str | None = None) -> type:
             """Whether the operator runs even if nothing uses its outputs."""
             return bool(self._given.get("preserve", False)) or declared.no_prune
 
-        def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        def __call__(self, *inputs: object, **arguments: object) -> Any:
             arguments = {key: value for key, value in arguments.items() if value is not None}
             twice = self._given.keys() & arguments.keys()
             if twice:
@@ -165,7 +165,7 @@ class Compose:
         if wrong:
             raise TypeError(f"ops.Compose takes a list of operators, but the list contains {wrong[0]!r}")
 
-    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+    def __call__(self, *inputs: object, **arguments: object) -> Any:
         if not self._operators:
             if arguments:
                 raise TypeError(f"an empty ops.Compose takes no arguments, got {', '.join(sorted(arguments))}")

@@ -145,7 +145,7 @@ class Conditionals:
             return self.root, self.root  # made in another definition, outside its branches
         raise _escaped(node, "another pipeline's branch")
 
-    def reaches(self, value: Any, scope: Scope) -> bool:
+    def reaches(self, value: object, scope: Scope) -> bool:
         """Whether all nodes in a value may be used in `scope`."""
         if isinstance(value, dict):
             return all(self.reaches(item, scope) for item in value.values())
@@ -313,7 +313,7 @@ def is_data(value: object) -> bool:
     return isinstance(value, (DataNode, ScalarConstant, bool, int, float, np.generic, np.ndarray)) or hasattr(value, "__array__")
 
 
-def holds_data(value: Any) -> bool:
+def holds_data(value: object) -> bool:
     """Whether a value contains data (see `is_data`), also inside tuples, lists and dictionaries."""
     if isinstance(value, dict):
         return any(holds_data(item) for item in value.values())
@@ -322,7 +322,7 @@ def holds_data(value: Any) -> bool:
     return is_data(value)
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: object) -> Any:
     """The current value: containers (and arrays) are copied, their items are not."""
     if isinstance(value, dict) and type(value) is dict:
         return {key: frozen(item) for key, item in value.items()}
@@ -338,7 +338,7 @@ def _like(model: Any, items: Any) -> Any:
     return type(model)(*items) if hasattr(model, "_fields") else type(model)(items)
 
 
-def _shape_of(value: Any) -> Any:
+def _shape_of(value: object) -> Any:
     """The structure of nested tuples, lists and dictionaries; None is structure too."""
     if isinstance(value, dict):
         return dict, {key: _shape_of(item) for key, item in value.items()}

@@ -225,7 +225,7 @@ def _expression(constants: dict[str, Any]) -> dict[str, Any]:
     return {"op": _OPERATIONS.get(match[1], match[1]), "operands": operands}
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 

@@ -5,7 +5,7 @@ Nodes and constants are below the graph and do not import it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import data_node
 from ..types import constant
@@ -25,7 +25,7 @@ class GraphLanguage:
     where_tests_work = staticmethod(conditionals.where_tests_work)
 
     @staticmethod
-    def call(name: str, node: DataNode, **arguments: Any) -> DataNode:
+    def call(name: str, node: DataNode, **arguments: object) -> DataNode:
         from .. import fn
 
         made: DataNode = getattr(fn, name)(node, **arguments)

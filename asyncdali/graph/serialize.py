@@ -49,7 +49,7 @@ def encode_value(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
-def decode_value(data: Any) -> Any:
+def decode_value(data: object) -> Any:
     """The value that :func:`encode_value` stored."""
     if isinstance(data, list):
         return [decode_value(item) for item in data]
@@ -100,7 +100,7 @@ def serialize(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance]
     return (json.dumps(document, sort_keys=True, separators=(",", ":")) + "\n").encode()
 
 
-def parse(data: Any) -> dict[str, Any]:
+def parse(data: object) -> dict[str, Any]:
     """The checked outer structure; a pipeline of DALI is converted. TypeError unless it is bytes or text; RuntimeError if it is no
     pipeline."""
     if not isinstance(data, (bytes, bytearray, str)):
@@ -128,7 +128,7 @@ def options_of(document: dict[str, Any]) -> dict[str, Any]:
         raise RuntimeError(f"Error parsing serialized pipeline: bad options ({error})") from error
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a name: a string is expected")
     return value

@@ -225,7 +225,7 @@ LIKE = of_input(0)
 CHOSEN = Rule("by the arguments", None)
 
 
-def argument(name: str, otherwise: Any = LIKE) -> Rule:
+def argument(name: str, otherwise: object = LIKE) -> Rule:
     """The value of the argument `name`. If it is not given (None or ""): `otherwise`, a value or a rule."""
 
     def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
@@ -249,7 +249,7 @@ ONE_LESS = _shifted("as input 0 without its first axis", -1)
 ONE_MORE = _shifted("one more than input 0", 1)
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, Rule):
         return value.text
     if isinstance(value, DALIDataType):

@@ -164,7 +164,7 @@ class Operator:
         """The position as JSON data."""
         return None
 
-    def load(self, data: Any) -> Any:
+    def load(self, data: object) -> Any:
         """The position that was saved as `data`. ValueError with a readable reason for invalid data."""
         return None
 
@@ -172,7 +172,7 @@ class Operator:
         """Decisions of ``build()`` that change results, as JSON data for checkpoints; None: there are none."""
         return None
 
-    def use_settings(self, data: Any) -> None:
+    def use_settings(self, data: object) -> None:
         """Make the decisions in `data`, the :meth:`settings` of another pipeline (None: there were none). ValueError with a readable reason
         for invalid data."""
 

@@ -77,7 +77,7 @@ class KernelOperator(PerFrameArguments):
     kernel_module: ClassVar[str] = ""
     cuda_source: ClassVar[Path]
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         owner = next((base for base in cls.__mro__ if "kernel_module" in vars(base) and base is not KernelOperator), cls)
         path = Path(str(sys.modules[owner.__module__].__file__))

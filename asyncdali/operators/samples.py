@@ -25,12 +25,12 @@ def _dtype_names(*dtypes: DALIDataType) -> tuple[str, ...]:
     return tuple(storage_dtype(dtype).name for dtype in dtypes)
 
 
-def stored(value: Any) -> Any:
+def stored(value: object) -> Any:
     """A float32 as an element of output 0: rounded and clamped, as ``cast`` does. For the functions of :class:`SampleOperator`."""
     raise RuntimeError("`stored` has a meaning only within the compiled function of a sample operator")
 
 
-def uniform(record: np.ndarray, number: Any) -> Any:
+def uniform(record: np.ndarray, number: object) -> Any:
     """Number `number` of the sample's random stream: float32, from 0 up to but not including 1. For :class:`SampleOperator`.
 
     The operator derives from ``StreamOperator``, too. Its `record` begins with ``POSITION``, and its `plan` passes
@@ -101,7 +101,7 @@ class SampleOperator(TwoFileOperator):
 
     def planned(
         self, inputs: list[Batch], outputs: list[Batch], arguments: Arguments, items: np.ndarray | None = None,
-        scratch: np.ndarray | None = None, **words: Any,
+        scratch: np.ndarray | None = None, **words: object,
     ) -> Planned:  # fmt: skip
         """The plan of a batch. `words` has each word of the record by name: a number, or one per sample.
 

@@ -27,7 +27,7 @@ REQUIRED: Any = _Required()
 """Default of an argument that must be given."""
 
 
-def _to_bool(value: Any) -> bool:
+def _to_bool(value: object) -> bool:
     if not isinstance(value, (numbers.Number, np.generic)):
         raise TypeError(f"{type(value).__name__} is not a truth value")
     return bool(value)
@@ -39,7 +39,7 @@ def _to_float(value: Any) -> float:
     return float(value)
 
 
-def _to_str(value: Any) -> str:
+def _to_str(value: object) -> str:
     if isinstance(value, (bytes, bytearray)):
         return bytes(value).decode()
     if isinstance(value, str) or hasattr(value, "__fspath__"):
@@ -59,7 +59,7 @@ def _to_int(value: Any) -> int:
 
 
 def _to_enum(kind: type) -> Callable[[Any], Any]:
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if isinstance(value, str):
             raise TypeError(f"expected a member of types.{kind.__name__}")
         return kind(value)
@@ -67,7 +67,7 @@ def _to_enum(kind: type) -> Callable[[Any], Any]:
     return convert
 
 
-def _to_dtype(value: Any) -> DALIDataType:
+def _to_dtype(value: object) -> DALIDataType:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -90,7 +90,7 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     return isinstance(value, (list, tuple, range)) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 

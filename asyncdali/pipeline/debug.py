@@ -133,7 +133,7 @@ class DebugPipeline(Pipeline):
 
     # --- running
 
-    def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def run(self, cuda_stream: object = None, /, **inputs: object) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Execute the pipeline function and return its outputs.
 
         Raises an operator's error at the line that called it, StopIteration at the end of the data, and RuntimeError for a stream and for
@@ -158,7 +158,7 @@ class DebugPipeline(Pipeline):
                 if engine is not None and engine.counters is not None:
                     engine.counters.ran(began, outputs)
 
-    async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    async def run_async(self, *, stream: object = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Run one iteration, as :meth:`run` does. It blocks the event loop. Raises StopAsyncIteration at the end of the data."""
         try:
             return self.run(stream)
@@ -187,7 +187,7 @@ class DebugPipeline(Pipeline):
         self._check(outputs)
         return outputs
 
-    def _output(self, value: Any, index: int) -> TensorListCPU | TensorListGPU:
+    def _output(self, value: object, index: int) -> TensorListCPU | TensorListGPU:
         """One output. A value that is no batch is repeated for every sample."""
         if isinstance(value, DataNodeDebug):
             return value.get()
@@ -222,7 +222,7 @@ class DebugPipeline(Pipeline):
     # --- data from Python
 
     def feed_input(
-        self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
+        self, data_node: str | DataNode, data: object, layout: str | None = None, cuda_stream: object = None, use_copy_kernel: bool = False
     ) -> None:
         """Queue a batch for an external input without a source. Each run takes one.
 
@@ -267,7 +267,7 @@ class DebugPipeline(Pipeline):
 
 
 def _unavailable(name: str, what: str) -> Callable[..., Any]:
-    def method(self: DebugPipeline, *args: Any, **kwargs: Any) -> Any:
+    def method(self: DebugPipeline, *args: object, **kwargs: object) -> Any:
         raise RuntimeError(f"{what} {_WITHOUT}")
 
     method.__name__, method.__qualname__ = name, f"DebugPipeline.{name}"

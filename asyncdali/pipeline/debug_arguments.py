@@ -24,7 +24,7 @@ def arguments_of(instance: OperatorInstance) -> dict[str, Any]:
     return {**instance.constants, **dict.fromkeys(instance.argument_inputs, _DATA)}
 
 
-def _code(value: Any) -> Any:
+def _code(value: object) -> Any:
     """The definition of a callable of the user; None for other values.
 
     A function (also compiled by Numba) or method has its code, a partial the code of its callable, another object the code of its class.
@@ -37,14 +37,14 @@ def _code(value: Any) -> Any:
     return found
 
 
-def are_interchangeable(old: Any, new: Any) -> bool:
+def are_interchangeable(old: object, new: object) -> bool:
     """Whether equal arguments may replace each other: not functions that refer to different objects."""
     if old is new or _code(new) is None:
         return True
     return _refers_to(old) == _refers_to(new)
 
 
-def _refers_to(function: Any) -> list[int]:
+def _refers_to(function: object) -> list[int]:
     """Identities of a function's parts besides its code: `self`, closure, defaults."""
     if isinstance(function, functools.partial):
         return [*_refers_to(function.func), *map(id, (*function.args, *function.keywords, *function.keywords.values()))]

@@ -183,7 +183,7 @@ class DebugDefinition(Definition):
 
     # --- data as nodes
 
-    def as_node(self, value: Any) -> Any:
+    def as_node(self, value: object) -> Any:
         """The node of a batch (a tensor list or a list of arrays). Other objects are returned unchanged."""
         is_list = isinstance(value, (list, tuple)) and bool(value) and all(map(is_array, value))
         if not is_list and not isinstance(value, (TensorListCPU, TensorListGPU)):
@@ -264,7 +264,7 @@ class DebugDefinition(Definition):
         """The names that the user has given so far."""
         return [name for call in self._calls.values() for name in call.names()]
 
-    def _match(self, trace: Any, operator: str, make: Callable[[int], Any]) -> Any:
+    def _match(self, trace: object, operator: str, make: Callable[[int], Any]) -> Any:
         """The call made from `trace`: known, or new in the first iteration. RuntimeError if the order of calls has changed."""
         ordinal = self._ordinals.get(trace, 0)
         self._ordinals[trace] = ordinal + 1
@@ -330,7 +330,7 @@ class DebugDefinition(Definition):
         with self._feeding:
             self._feeding.wait_for(lambda: not sources.waits())
 
-    def feed(self, name: str, data: Any, layout: str | None, stream: Any) -> None:
+    def feed(self, name: str, data: object, layout: str | None, stream: object) -> None:
         """A batch for the external input `name`, ready on the user's `stream`.
 
         Before the first iteration it is kept for the future input of that name.

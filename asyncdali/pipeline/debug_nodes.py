@@ -73,7 +73,7 @@ def _takes_data(name: str) -> None:
     """Make a binary operator of nodes accept tensor lists and lists of arrays."""
     plain: Callable[[DataNode, Any], DataNode] = getattr(DataNode, name)
 
-    def operate(self: DataNodeDebug, other: Any) -> DataNode:
+    def operate(self: DataNodeDebug, other: object) -> DataNode:
         return plain(self, self._home.as_node(other))
 
     operate.__name__, operate.__qualname__ = name, f"DataNodeDebug.{name}"
@@ -88,7 +88,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 DataNodeDebug.__hash__ = None  # type: ignore[assignment]
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """An array, but not a number or a node."""
     if isinstance(value, (np.generic, DataNode, bool, int, float, str, bytes)) or value is None:
         return False

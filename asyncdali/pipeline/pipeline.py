@@ -139,7 +139,7 @@ class Pipeline(Properties, Running, Reporting):
             "this pipeline has no outputs: give it a graph with set_outputs(), or return at least one output from the graph function"
         )
 
-    def set_outputs(self, *outputs: Any) -> None:
+    def set_outputs(self, *outputs: object) -> None:
         """Set the outputs: DataNodes, or constants (numbers, arrays, flat lists).
 
         Before building, the last call wins; after, it does nothing.
@@ -237,7 +237,7 @@ class Pipeline(Properties, Running, Reporting):
         *,
         allow: Iterable[str | os.PathLike[str]] | None = None,
         allow_write: Iterable[str | os.PathLike[str]] | None = (),
-        **overrides: Any,
+        **overrides: object,
     ) -> Pipeline:
         """Make the pipeline that :meth:`serialize` or DALI 2.4 stored. No file is opened, listed or written before :meth:`build` or the
         first use.
@@ -291,7 +291,7 @@ class Pipeline(Properties, Running, Reporting):
         self._core.adopt(document, access)
         self.build()
 
-    def diff(self, other: Any) -> Difference:
+    def diff(self, other: object) -> Difference:
         """The differences between this pipeline and another one, a checkpoint or a stored graph (bytes), and the first step that differs.
 
         Builds the pipelines. ``asyncdali diff A B`` does the same for files.

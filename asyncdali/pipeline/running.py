@@ -30,7 +30,7 @@ class Running(Front):
         """False allows `run`, the scheduled calls and iterators on the same pipeline."""
         self._core.api_check = enable
 
-    def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def run(self, cuda_stream: object = None, /, **inputs: object) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Run one iteration and return its outputs.
 
         Keeps `prefetch_queue_depth` iterations in flight. With `cuda_stream` (a handle, or a stream object of torch, CuPy or CUDA) the call
@@ -56,7 +56,7 @@ class Running(Front):
         self._core.schedule(session)
         session.producer.wait_without_frames()
 
-    def outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def outputs(self, cuda_stream: object = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Release the shared outputs, wait for the oldest scheduled iteration and return its outputs.
 
         StopIteration if nothing is scheduled; otherwise the errors of :meth:`run`.

@@ -137,7 +137,7 @@ class DALIClassificationIterator(DALIGenericIterator):
     """:class:`DALIGenericIterator` for pipelines of two outputs, named "data" and "label"."""
 
     def __init__(
-        self, pipelines: Any, size: int = -1, reader_name: str | None = None, auto_reset: str | bool | None = False,
+        self, pipelines: object, size: int = -1, reader_name: str | None = None, auto_reset: str | bool | None = False,
         fill_last_batch: bool | None = None, dynamic_shape: bool | None = False, last_batch_padded: bool = False,
         last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL, prepare_first_batch: bool = True,
     ):  # fmt: skip

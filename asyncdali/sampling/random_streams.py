@@ -147,7 +147,7 @@ def _elements(counts: int | np.ndarray, samples: int) -> tuple[int, np.ndarray |
     return 0, array, int(array.sum())
 
 
-def _parameter(name: str, value: Any, samples: int) -> tuple[int, int, np.ndarray]:
+def _parameter(name: str, value: object, samples: int) -> tuple[int, int, np.ndarray]:
     """A float32 parameter as a kernel takes it: its bits and step 0 (one value for all samples), or address and step 4.
 
     The caller must keep the returned array alive during the call. A single value is passed in the argument itself, because asking
@@ -197,8 +197,8 @@ def _address(array: np.ndarray | None) -> int:
 
 
 def uniform(
-    position: StreamPosition, samples: int, low: Any = -1.0, high: Any = 1.0, *,
-    dtype: Any = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+    position: StreamPosition, samples: int, low: object = -1.0, high: object = 1.0, *,
+    dtype: object = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
     """``random.uniform(range=[low, high])`` of one batch.
 
@@ -236,8 +236,8 @@ def uniform(
 
 
 def uniform_values(
-    position: StreamPosition, samples: int, values: Any, lengths: Any = None, *,
-    dtype: Any = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+    position: StreamPosition, samples: int, values: object, lengths: object = None, *,
+    dtype: object = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
     """``random.uniform(values=...)`` of one batch: each element is one of the values, all equally likely.
 
@@ -273,8 +273,8 @@ def uniform_values(
 
 
 def coin_flip(
-    position: StreamPosition, samples: int, probability: Any = 0.5, *,
-    dtype: Any = np.int32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+    position: StreamPosition, samples: int, probability: object = 0.5, *,
+    dtype: object = np.int32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
     """``random.coin_flip`` of one batch: 1 with `probability` (a number or one per sample, taken as float32), else 0.
 
@@ -294,8 +294,8 @@ def coin_flip(
 
 
 def normal(
-    position: StreamPosition, samples: int, mean: Any = 0.0, stddev: Any = 1.0, *,
-    dtype: Any = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+    position: StreamPosition, samples: int, mean: object = 0.0, stddev: object = 1.0, *,
+    dtype: object = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
     """``random.normal`` of one batch: Box-Muller (cosine half), evaluated in float64 for float64 and integers of 4 and 8 bytes.
 
@@ -342,7 +342,7 @@ def _checked_ranges(aspect: tuple[float, ...], area: tuple[float, ...], attempts
 
 
 def draw_windows(
-    position: StreamPosition, heights: Any, widths: Any, aspect: Sequence[float] = (3 / 4, 4 / 3),
+    position: StreamPosition, heights: object, widths: object, aspect: Sequence[float] = (3 / 4, 4 / 3),
     area: Sequence[float] = (0.08, 1.0), attempts: int = 10,
 ) -> np.ndarray:  # fmt: skip
     """Random crop windows of one batch, as ``random_crop_generator``, ``random_resized_crop`` and ``decoders.image_random_crop`` draw them.

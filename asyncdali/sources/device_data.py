@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..batch import Batch
 from ..tensors import TensorGPU, TensorListGPU
@@ -25,7 +25,7 @@ class DeviceData:
         self._arrays = arrays
         self._no_copy = no_copy
 
-    def batch(self, data: Any, whole: bool, stream: Any) -> Batch | None:
+    def batch(self, data: object, whole: bool, stream: object) -> Batch | None:
         """The batch of `data`; None if the data is not on a GPU. `whole`: `data` may be one object for a batch; otherwise it is a list of
         samples.
 

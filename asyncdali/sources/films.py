@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -148,7 +148,7 @@ class FilmPort(Port):
         """The position as JSON data."""
         return position
 
-    def load(self, data: Any) -> int:
+    def load(self, data: object) -> int:
         """Go to the position that was saved as `data`. ValueError if `data` is no position."""
         if type(data) is not int or data < 0:
             raise ValueError(f"{data!r} is not the position of a video input; expected the number of sequences taken")

@@ -68,7 +68,7 @@ class Group:
         """The name in messages: that of the first node."""
         return self.nodes[0] if self.nodes else "external_source"
 
-    def components(self, result: Any) -> Sequence[Any]:
+    def components(self, result: object) -> Sequence[Any]:
         """The result of a source of batches, by output."""
         if self.num_outputs is None:
             return (result,)

@@ -99,7 +99,7 @@ def get_callback_from_source(source: Any, cycle: Any = None, batch_info: bool = 
     )
 
 
-def _refuse_used_up(source: Any, policy: str | None) -> None:
+def _refuse_used_up(source: object, policy: str | None) -> None:
     if policy is not None and (inspect.isgenerator(source) or inspect.isasyncgen(source)):
         raise refused(OperatorTypeError, "external_source", "cycle",
             "Cannot cycle through a generator: once it has ended there is no way to start it again. "

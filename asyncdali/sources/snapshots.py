@@ -111,7 +111,7 @@ class Snapshots:
         """Called when the source has met an end or an error."""
         self._interrupted = True
 
-    def pulled(self, state: Any) -> None:
+    def pulled(self, state: object) -> None:
         """A batch has arrived; `state` is the snapshot that came with it, if any. May be called again for the same batch."""
         self.ahead = self.before.after(BATCH) if state is None else Position(state)
 
@@ -144,7 +144,7 @@ class Snapshots:
         """The position as JSON data."""
         return None if position == START else {"state": position.state, "asks": [list(run) for run in position.asks]}
 
-    def load(self, data: Any) -> Position:
+    def load(self, data: object) -> Position:
         """Bring the source to the position saved as `data`. ValueError if `data` is no position, or if the source does not reach it."""
         position = checked_position(data, self._every)
         if position != START:

@@ -67,7 +67,7 @@ def batch_of_array(array: Any, kind: DALIDataType, memory: Any, device: str) -> 
     return batch
 
 
-def batch_of_tensors(tensors: list[Any], name: str, memory: Any, device: str) -> Batch:
+def batch_of_tensors(tensors: list[Any], name: str, memory: object, device: str) -> Batch:
     """A batch of tensors of one type and rank, in place."""
     if not tensors:
         return empty_batch(device)
@@ -115,7 +115,7 @@ def as_tensors(objects: Sequence[Any], cls: type[Any]) -> list[Any]:
     return result
 
 
-def dlpack_tensors(objects: Any, cls: type[Any]) -> list[Any]:
+def dlpack_tensors(objects: object, cls: type[Any]) -> list[Any]:
     """DLPack objects of one rank as tensors of `cls`, over their memory."""
     if not isinstance(objects, (list, tuple)):
         raise TypeError(f"expected a list of DLPack objects, got {type(objects).__name__}")

@@ -33,7 +33,7 @@ class TensorCPU(Tensor):
 
     __slots__ = ()
 
-    def __init__(self, object: Any, layout: str | None = None, is_pinned: bool = False):
+    def __init__(self, object: object, layout: str | None = None, is_pinned: bool = False):
         self._array, self._dtype = dense_array(object)
         self._layout = checked_layout(layout, self._array.ndim, "Tensor")
         self._source_info = object.source_info() if isinstance(object, TensorCPU) else ""
@@ -42,7 +42,7 @@ class TensorCPU(Tensor):
         """This tensor."""
         return self
 
-    def copy_to_external(self, ptr: Any) -> None:
+    def copy_to_external(self, ptr: object) -> None:
         """Copy the bytes to CPU memory at `ptr` (ctypes.c_void_p or int). Raises ValueError for a null pointer."""
         self._copy_out(ptr)
 
@@ -110,7 +110,7 @@ class TensorListCPU(TensorList):
 
     _tensor = TensorCPU
 
-    def __init__(self, object: Any, layout: str | None = None, is_pinned: bool = False, contiguous: bool = True):
+    def __init__(self, object: object, layout: str | None = None, is_pinned: bool = False, contiguous: bool = True):
         if isinstance(object, TensorListCPU):
             self._batch = object._batch
         elif isinstance(object, (list, tuple)):
@@ -143,11 +143,11 @@ class TensorListCPU(TensorList):
         return tensors
 
     @staticmethod
-    def broadcast(tensor: Any, num_samples: int) -> TensorListCPU:
+    def broadcast(tensor: object, num_samples: int) -> TensorListCPU:
         """A list of `num_samples` times the same tensor (TensorCPU or array), without copies. ValueError for a negative number."""
         return TensorListCPU._from_batch(repeated(tensor if isinstance(tensor, TensorCPU) else TensorCPU(tensor), num_samples))
 
-    def _view(self, array: Any, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> TensorCPU:
+    def _view(self, array: object, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> TensorCPU:
         return TensorCPU._make(array, self._batch.dtype, layout, source_info)
 
     def _like(self, batch: Batch) -> Self:
@@ -157,7 +157,7 @@ class TensorListCPU(TensorList):
     def __getitem__(self, index: int) -> TensorCPU: ...
     @overload
     def __getitem__(self, index: slice) -> TensorListCPU: ...
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         """Sample `index` (negative counts from the end) as a TensorCPU over this memory, or the list of a slice's samples.
 
         Raises IndexError out of range and TypeError for other indices.
@@ -202,7 +202,7 @@ class TensorListCPU(TensorList):
         self._copy_samples(array.ctypes.data)
         return array
 
-    def copy_to_external(self, ptr: Any) -> None:
+    def copy_to_external(self, ptr: object) -> None:
         """Copy all samples, one after another, to CPU memory at `ptr` (ctypes.c_void_p or int). Raises ValueError for a null pointer."""
         self._copy_out(ptr)
 

@@ -14,17 +14,17 @@ CPU_DEVICE = (1, 0)  # kDLCPU
 class _Capsule:
     """Wraps a bare DLPack capsule in an object with the protocol of `np.from_dlpack`."""
 
-    def __init__(self, capsule: Any):
+    def __init__(self, capsule: object):
         self._capsule = capsule
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **_: object) -> Any:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CPU_DEVICE
 
 
-def is_capsule(value: Any) -> bool:
+def is_capsule(value: object) -> bool:
     return type(value).__name__ == "PyCapsule"
 
 

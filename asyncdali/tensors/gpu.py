@@ -60,7 +60,7 @@ class TensorGPU(_OnDevice, Tensor):
 
     _device = "gpu"
 
-    def __init__(self, object: Any, layout: str | None = None, device_id: int | None = None, stream: Any = None):
+    def __init__(self, object: object, layout: str | None = None, device_id: int | None = None, stream: object = None):
         self._array, self._dtype = _device_array(object)
         self._layout = checked_layout(layout, self._array.ndim, "Tensor")
         self._source_info = object.source_info() if isinstance(object, TensorGPU) else ""
@@ -70,7 +70,7 @@ class TensorGPU(_OnDevice, Tensor):
         """A copy in CPU memory, complete on return."""
         return TensorCPU._make(self._memory.to_host(self._array), self._dtype, self._layout, self.source_info())
 
-    def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
+    def copy_to_external(self, ptr: object, cuda_stream: object = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
         """Copy the bytes to device memory at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
 
         On return the copy is complete; with `non_blocking` it is queued. `use_copy_kernel` has no effect. ValueError for a null pointer.
@@ -133,7 +133,7 @@ class TensorListGPU(_OnDevice, TensorList):
     _tensor = TensorGPU
 
     def __init__(
-        self, object: Any = None, layout: str | None = None, device_id: int | None = None, stream: Any = None, contiguous: bool = True
+        self, object: object = None, layout: str | None = None, device_id: int | None = None, stream: object = None, contiguous: bool = True
     ):
         if isinstance(object, TensorListGPU):
             given = stream if stream is not None else object._stream

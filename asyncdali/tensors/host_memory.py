@@ -23,7 +23,7 @@ class HostMemory:
         self._allocate = allocate
 
     @staticmethod
-    def wrap(address: int, shape: Sequence[int], dtype: np.dtype, owner: Any) -> np.ndarray:
+    def wrap(address: int, shape: Sequence[int], dtype: np.dtype, owner: object) -> np.ndarray:
         """A writable array over memory at `address`; keeps `owner` alive."""
         return np.asarray(AddressView(address, shape, dtype, owner))
 

@@ -201,7 +201,7 @@ class TensorList:
         batch = self._dense()
         return int(batch.addresses[0]) if len(batch) else 0
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> Any:
         """A DLPack capsule of `as_tensor()`. Raises RuntimeError if the samples differ in shape."""
         return self._as_tensor().__dlpack__(**options)
 

@@ -146,7 +146,7 @@ def _step(options: argparse.Namespace) -> Consumer | None:
     return None if options.consumer_ms is None else TrainingStep(options.consumer_ms)
 
 
-def _has_lanes(made: Any, options: argparse.Namespace) -> bool:
+def _has_lanes(made: object, options: argparse.Namespace) -> bool:
     """Whether the pipeline decodes on a CUDA device, so that `decoder` makes a difference."""
     pipeline = program.make(made, _settings(options))
     try:
@@ -175,7 +175,7 @@ def _own_settings(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _made(made: Any, settings: dict[str, Any], token_file: str | None, token_shared: bool) -> Any:
+def _made(made: object, settings: dict[str, Any], token_file: str | None, token_shared: bool) -> Any:
     """The pipeline, with engines on other machines if `settings` has their addresses."""
     engines = settings.get("engines")
     if not isinstance(engines, list):
@@ -184,7 +184,7 @@ def _made(made: Any, settings: dict[str, Any], token_file: str | None, token_sha
         raise program.ProgramError("engines on other machines need --token-file, the secret that they were started with")
     from ..fleet import loader, read_token
 
-    def train(**more: Any) -> Any:
+    def train(**more: object) -> Any:
         return program.make(made, {**settings, **more})
 
     try:
@@ -194,7 +194,7 @@ def _made(made: Any, settings: dict[str, Any], token_file: str | None, token_sha
 
 
 def _measured(
-    made: Any, settings: dict[str, Any], options: argparse.Namespace, step: Consumer | None, recorder: TraceRecorder | None = None
+    made: object, settings: dict[str, Any], options: argparse.Namespace, step: Consumer | None, recorder: TraceRecorder | None = None
 ) -> Measurement:
     """Build, measure, close."""
     decoder = settings.get("decoder")
@@ -236,7 +236,7 @@ def _summary(error: Exception, target: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------- one measurement
 
 
-def _run_one(made: Any, options: argparse.Namespace, step: Consumer | None) -> str:
+def _run_one(made: object, options: argparse.Namespace, step: Consumer | None) -> str:
     recorder = TraceRecorder() if options.trace or options.report else None
     found = _measured(made, _settings(options), options, step, recorder)
     document: dict[str, Any] = {"measurement": found.as_dict()}
@@ -307,7 +307,7 @@ def sharing_text(shared: dict[str, Any]) -> str:
 # ------------------------------------------------------------------------------------------------------------------------- sweep
 
 
-def _run_sweep(made: Any, options: argparse.Namespace, step: Consumer | None) -> str:
+def _run_sweep(made: object, options: argparse.Namespace, step: Consumer | None) -> str:
     name, values = options.sweep[0]
     rows = []
     for value in values:
@@ -333,7 +333,7 @@ def _run_sweep(made: Any, options: argparse.Namespace, step: Consumer | None) ->
 
 
 def versus(
-    made: Any, target: str, settings: dict[str, Any], iterations: int, arguments: Sequence[str] = ()
+    made: object, target: str, settings: dict[str, Any], iterations: int, arguments: Sequence[str] = ()
 ) -> dict[str, Any]:  # fmt: skip
     """The rates of asyncdali and DALI for the same file, measured in turns. {"error": ...} if DALI cannot run the file."""
     file, _, name = target.rpartition(":")
@@ -394,7 +394,7 @@ def versus_text(found: dict[str, Any]) -> str:
 class ProgressBar:
     """A progress line on stderr, at most ten times a second. If stderr is not a terminal, only the last line is printed."""
 
-    def __init__(self, total: int, stream: Any = None):
+    def __init__(self, total: int, stream: object = None):
         self._total = total
         self._line = StatusLine(sys.stderr if stream is None else stream)
         self._drawn = 0.0

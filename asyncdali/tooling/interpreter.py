@@ -57,7 +57,7 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
     threads: list[_Calls] = []
 
     def timed(original: Callable[..., object]) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
+        def call(*args: object) -> Any:
             if isinstance(args[0], Compiled) and args[0].brief:  # a brief function keeps the lock
                 return original(*args)
             if not hasattr(inside, "calls"):

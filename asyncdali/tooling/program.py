@@ -83,7 +83,7 @@ def output_apart() -> Iterator[None]:
             os.close(kept)
 
 
-def make(program: Any, settings: dict[str, Any]) -> Any:
+def make(program: object, settings: dict[str, Any]) -> Any:
     """Make the pipeline of `program`, with options such as `batch_size` replaced. ProgramError if no pipeline results."""
     from .. import Pipeline
 
@@ -153,13 +153,13 @@ def _missing(program: Any, given: dict[str, Any]) -> str:
     return f". Give {' '.join(missing)}" if missing else ""
 
 
-def innermost(program: Any) -> Any:
+def innermost(program: object) -> Any:
     """The function of a partial, or of a partial of a partial."""
     while isinstance(program, functools.partial):
         program = program.func
     return program
 
 
-def name_of(program: Any) -> str:
+def name_of(program: object) -> str:
     found = innermost(program)
     return str(getattr(found, "__name__", type(found).__name__))

@@ -37,7 +37,7 @@ def add_argument(parser: Any) -> None:
     )  # fmt: skip
 
 
-def settings_of(function: Any, given: Iterable[str], others: Collection[str] = ()) -> dict[str, Any]:
+def settings_of(function: object, given: Iterable[str], others: Collection[str] = ()) -> dict[str, Any]:
     """The values that `given` has (texts NAME=VALUE) for arguments of `function`. ProgramError names what is wrong.
 
     `others`: arguments that another option of the command has set.
@@ -92,7 +92,7 @@ def _declared(function: Callable[..., Any]) -> tuple[dict[str, tuple[Any, Any]],
     return found, open_ended
 
 
-def _options(function: Any) -> dict[str, tuple[Any, Any]]:
+def _options(function: object) -> dict[str, tuple[Any, Any]]:
     """The options of pipelines, for functions made by @pipeline_def."""
     if not getattr(innermost(function), "_is_pipeline_def", False):
         return {}
@@ -100,12 +100,12 @@ def _options(function: Any) -> dict[str, tuple[Any, Any]]:
     return {item.name: (hints[item.name], _UNKNOWN if item.default is MISSING else item.default) for item in fields(PipelineOptions)}
 
 
-def _kind_of(default: Any) -> Any:
+def _kind_of(default: object) -> Any:
     """The type that a default declares. None and objects that no text describes declare nothing."""
     return type(default) if isinstance(default, (bool, int, float, str, list, tuple, dict, Path, enum.Enum)) else Any
 
 
-def _value(text: str, kind: Any) -> Any:
+def _value(text: str, kind: object) -> Any:
     """The text as a value of a type. _UNKNOWN: it is none."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any or kind is object:
@@ -125,7 +125,7 @@ def _value(text: str, kind: Any) -> Any:
     return _plain(text, kind if isinstance(kind, type) else origin)
 
 
-def _plain(text: str, kind: Any) -> Any:
+def _plain(text: str, kind: object) -> Any:
     """The same for types without parameters."""
     if kind is bool:
         return _BOOLEANS.get(text.lower(), _UNKNOWN)
@@ -169,7 +169,7 @@ def _literal(text: str) -> Any:
     return _UNKNOWN
 
 
-def _described(kind: Any, default: Any) -> str:
+def _described(kind: object, default: object) -> str:
     """A type for people, with its choices."""
     kind = kind if kind is not Any else _kind_of(default)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):

@@ -46,7 +46,7 @@ def _is_one_value(value: Any, dtype: Any, shape: Any) -> bool:
     return not isinstance(value, (list, tuple)) and (array_value(value) is None or np.ndim(value) == 0)
 
 
-def ConstantNode(device: str | None, value: Any, dtype: object, shape: object, layout: str | None, **kwargs: object) -> Any:
+def ConstantNode(device: str | None, value: object, dtype: object, shape: object, layout: str | None, **kwargs: object) -> Any:
     """A node with a constant, also for a scalar.
 
     `device`, `value`, `dtype`, `shape`, `layout` and the errors are those of :func:`Constant`.

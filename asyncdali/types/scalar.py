@@ -28,7 +28,7 @@ class ScalarConstant:
 
     __slots__ = ("dtype", "shape", "value")
 
-    def __init__(self, value: Any, dtype: DALIDataType | None = None):
+    def __init__(self, value: object, dtype: DALIDataType | None = None):
         self.shape: list[int] = []
         plain, kind = scalar_value(value)
         self.dtype: DALIDataType = kind if dtype is None else _scalar_dtype(dtype)

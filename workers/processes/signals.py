@@ -15,13 +15,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 GROUP = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGALRM)
 """Signals that are sent to a whole process group."""
 
 
-def _nothing(number: int, frame: Any) -> None:
+def _nothing(number: int, frame: object) -> None:
     """The handler of :data:`GROUP`."""
 
 

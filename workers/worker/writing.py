@@ -131,7 +131,7 @@ class OutputWriter:
 
     # ------------------------------------------------------------------------------------------------------ sample by sample
 
-    def add(self, index: int, value: Any) -> None:
+    def add(self, index: int, value: object) -> None:
         """Sample `index` of the slice."""
         if type(value) is np.ndarray:
             expected = self.expected

@@ -16,7 +16,7 @@ class MissingArgException(TypeError):
     Attributes: ``message``, ``augmentation`` (the augmentation), ``missing_args`` (list of names).
     """
 
-    def __init__(self, message: str, augmentation: Any, missing_args: list[str]):
+    def __init__(self, message: str, augmentation: object, missing_args: list[str]):
         super().__init__(message)
         self.message = message
         self.augmentation = augmentation

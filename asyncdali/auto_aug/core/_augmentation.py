@@ -19,7 +19,7 @@ UNCHANGED: Any = type("Unchanged", (), {"__repr__": lambda self: "UNCHANGED"})()
 """Keeps an argument of :meth:`Augmentation.augmentation` at its value."""
 
 
-def as_array(magnitude: Any) -> np.ndarray:
+def as_array(magnitude: object) -> np.ndarray:
     """The default of `mag_to_param`: the parameter is the magnitude as a 0-d array."""
     return np.array(magnitude)
 
@@ -45,7 +45,7 @@ class SignedBin:
         return SignedBin(self._bin, _of_stage(self.random_sign, stage), _of_stage(self.signed_magnitude_idx, stage), stage)
 
 
-def _of_stage(value: Any, stage: int | None) -> Any:
+def _of_stage(value: object, stage: int | None) -> Any:
     return value if stage is None or not isinstance(value, DataNode) else value[stage]
 
 
@@ -68,7 +68,7 @@ def signed_bin(
     return SignedBin(magnitude_bin, random_sign)
 
 
-def _is_bin(value: Any) -> bool:
+def _is_bin(value: object) -> bool:
     return isinstance(value, (DataNode, int, np.integer))
 
 
@@ -84,7 +84,7 @@ class Augmentation:
     """
 
     def __init__(
-        self, op: Callable[..., Any], mag_range: Any = None, mag_to_param: Callable[..., Any] | None = None,
+        self, op: Callable[..., Any], mag_range: object = None, mag_to_param: Callable[..., Any] | None = None,
         randomly_negate: bool | None = None, param_device: str | None = None, name: str | None = None,
     ):  # fmt: skip
         self._op = op
@@ -136,8 +136,9 @@ class Augmentation:
         return f"Augmentation({self._op!r}{given})"
 
     def augmentation(
-        self, mag_range: Any = UNCHANGED, randomly_negate: Any = UNCHANGED, mag_to_param: Any = UNCHANGED, param_device: Any = UNCHANGED,
-        name: Any = UNCHANGED, augmentation_cls: type[Augmentation] | None = None,
+        self, mag_range: object = UNCHANGED, randomly_negate: object = UNCHANGED, mag_to_param: object = UNCHANGED,
+        param_device: object = UNCHANGED,
+        name: object = UNCHANGED, augmentation_cls: type[Augmentation] | None = None,
     ) -> Augmentation:  # fmt: skip
         """A copy with other settings. A setting that is not given stays as it is; None resets a setting to its default."""
         changes = {
@@ -147,7 +148,7 @@ class Augmentation:
         settings = {**self._given, **{key: value for key, value in changes.items() if value is not UNCHANGED}}
         return (augmentation_cls or type(self))(self._op, **settings)
 
-    def __call__(self, data: DataNode, *, magnitude_bin: Any = None, num_magnitude_bins: int | None = None, **kwargs: Any) -> Any:
+    def __call__(self, data: DataNode, *, magnitude_bin: object = None, num_magnitude_bins: int | None = None, **kwargs: object) -> Any:
         missing = missing_of(self._op, kwargs)
         if missing:
             raise MissingArgException(
@@ -215,7 +216,7 @@ class Augmentation:
             )
         return np.stack([values for values, _ in rows]), rows[0][1]
 
-    def _constant(self, parameter: Any) -> tuple[np.ndarray, DALIDataType]:
+    def _constant(self, parameter: object) -> tuple[np.ndarray, DALIDataType]:
         if isinstance(parameter, DataNode):
             raise TypeError(f"{self.name}: mag_to_param returned a DataNode; it is called while the graph is built and must return numbers")
         try:

@@ -10,7 +10,7 @@ from ...graph.choices import choose
 from ...graph.rewrite.convert import call
 
 
-def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode | int, *op_args: Any, **op_kwargs: Any) -> Any:
+def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode | int, *op_args: object, **op_kwargs: object) -> Any:
     """Call ``ops[k](*op_args, **op_kwargs)`` for the samples whose `selected_op_idx` is k.
 
     - ops: functions of the graph. Each is called once while the graph is defined, and runs only for the samples that chose it.

@@ -10,12 +10,12 @@ from ._augmentation import Augmentation
 
 @overload
 def augmentation(
-    function: None = None, *, mag_range: Any = None, randomly_negate: bool | None = None, mag_to_param: Callable[..., Any] | None = None,
+    function: None = None, *, mag_range: object = None, randomly_negate: bool | None = None, mag_to_param: Callable[..., Any] | None = None,
     param_device: str | None = None, name: str | None = None, augmentation_cls: type[Augmentation] | None = None,
 ) -> Callable[[Callable[..., Any]], Augmentation]: ...  # fmt: skip
 @overload
 def augmentation(
-    function: Callable[..., Any], *, mag_range: Any = None, randomly_negate: bool | None = None,
+    function: Callable[..., Any], *, mag_range: object = None, randomly_negate: bool | None = None,
     mag_to_param: Callable[..., Any] | None = None, param_device: str | None = None, name: str | None = None,
     augmentation_cls: type[Augmentation] | None = None,
 ) -> Augmentation: ...  # fmt: skip

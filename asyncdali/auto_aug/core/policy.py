@@ -50,7 +50,7 @@ class Policy:
             f"Policy(name={self.name!r}, num_magnitude_bins={self.num_magnitude_bins}, sub_policies=[{subs}], augmentations={{{named}}})"
         )
 
-    def _checked(self, sub_policy: Any) -> tuple[Operation, ...]:
+    def _checked(self, sub_policy: object) -> tuple[Operation, ...]:
         if not isinstance(sub_policy, (list, tuple)):
             raise TypeError(f"policy {self.name!r}: a sub-policy must be a list or tuple of triples, got {sub_policy!r}")
         return tuple(self._checked_operation(operation) for operation in sub_policy)

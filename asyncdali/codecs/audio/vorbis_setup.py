@@ -63,7 +63,7 @@ class Setup:
         self._keep.append(made)
         return address_of(made)
 
-    def record(self, layout: Table, /, **values: Any) -> int:
+    def record(self, layout: Table, /, **values: object) -> int:
         """Keep a record. Returns its address."""
         return self.array(layout.entries(**values))
 
@@ -81,7 +81,7 @@ class _Unknown(Exception):
     """The decoder does not know such headers."""
 
 
-def _require(condition: Any) -> None:
+def _require(condition: object) -> None:
     if not condition:
         raise _Unknown
 

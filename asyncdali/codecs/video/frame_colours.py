@@ -128,7 +128,7 @@ class FrameColours:
             if self._may_change:
                 self._kernels.clear()
 
-    def write(self, frame: Any, target: np.ndarray) -> None:
+    def write(self, frame: object, target: np.ndarray) -> None:
         """Write a frame that was seen to `target`, uint8[height, width, 3], C-contiguous. Raises PyAV's errors."""
         kernel = self._kernel(frame)
         if kernel is None or not kernel.convert(frame, target):

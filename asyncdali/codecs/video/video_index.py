@@ -72,7 +72,7 @@ class VideoIndex:
         result: np.ndarray = (self.times[frames] - self.times[0]) * self.tick.numerator / self.tick.denominator
         return result
 
-    def place_of(self, packet: Any) -> int:
+    def place_of(self, packet: object) -> int:
         """The place of the packet of a key frame, or UNKNOWN. Two packets with the same mark are unknown."""
         found = np.flatnonzero(self.marks == mark_of(packet))
         return int(self.packets[self.keys[found[0]]]) if len(found) == 1 else UNKNOWN
@@ -161,7 +161,7 @@ def _packets(container: Any, streams: list[Any]) -> Iterator[Any]:
         return
 
 
-def _copied(stream: Any) -> tuple[Any, Any]:
+def _copied(stream: object) -> tuple[Any, Any]:
     """A stream with the parameters of `stream` and a new decoder, and its container. The container must be open while the stream is used.
 
     PyAV copies parameters only into containers that may be written. The caller closes the container: otherwise both refer to each other
@@ -404,7 +404,7 @@ def _check_size(height: int, width: int) -> None:
         raise ValueError(f"the frames of the video have {width}x{height} pixels; 1 to {MAX_PIXELS} pixels are supported")
 
 
-def _one(packet: Any) -> int:
+def _one(packet: object) -> int:
     return 1
 
 

@@ -52,7 +52,7 @@ class DeviceArray:
         address = self.address if self.nbytes else 0
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (address, False), "version": 3, "strides": None, "stream": None}
 
-    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
+    def __dlpack__(self, *, stream: int | None = None, **options: object) -> Any:
         """A capsule. The consumer's `stream` (None: the legacy default stream, -1: none) waits for the data; the host does not."""
         driver, given = self.memory.device.driver, {name: value for name, value in options.items() if value is not None}
         if stream == -1:

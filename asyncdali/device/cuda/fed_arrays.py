@@ -66,7 +66,7 @@ class FedArrays:
         self._lock = threading.Lock()  # protects _kept: several threads may feed
 
     @staticmethod
-    def has(value: Any) -> bool:
+    def has(value: object) -> bool:
         """Whether an array, DLPack object or capsule is in a GPU's memory."""
         if isinstance(value, (np.ndarray, np.generic)):
             return False
@@ -143,7 +143,7 @@ class FedArrays:
 
     # --- places of arrays
 
-    def _found(self, value: Any, stream: int | None) -> Lent:
+    def _found(self, value: object, stream: int | None) -> Lent:
         self._check_device(value)
         if isinstance(value, DeviceArray):
             return Lent(value.address, value.shape, value.dtype, value, self._handle)  # its buffers already record which streams use them

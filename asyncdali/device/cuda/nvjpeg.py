@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -133,7 +133,7 @@ class AllDecoded:
 class _State:
     """A decoder state with its thread and its stream. It decodes one batch at a time."""
 
-    def __init__(self, device: CudaDevice, library: nvjpeg.Library, handle: Any, number: int):
+    def __init__(self, device: CudaDevice, library: nvjpeg.Library, handle: object, number: int):
         self.state = library.handle("JpegStateCreate", handle)
         self.number = nvjpeg.number(self.state)
         self.stream: int = take_stream(device.driver, device.index)

@@ -83,7 +83,7 @@ class Library:
         self.call("GetProperty", kind, ctypes.byref(value))
         return value.value
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         status = self._functions[name](*arguments)
         if status:
             raise NvjpegError(name, status)
@@ -92,7 +92,7 @@ class Library:
         """The address of the function."""
         return self._addresses[name]
 
-    def handle(self, name: str, *arguments: Any) -> ctypes.c_void_p:
+    def handle(self, name: str, *arguments: object) -> ctypes.c_void_p:
         """Call a function whose last argument receives a new handle."""
         value = ctypes.c_void_p()
         self.call(name, *arguments, ctypes.byref(value))

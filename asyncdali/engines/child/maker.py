@@ -158,7 +158,7 @@ class Maker:
 
         return planned
 
-    def _trace(self, wanted: Any, record: Record) -> None:
+    def _trace(self, wanted: object, record: Record) -> None:
         """Record spans from this iteration on if `wanted`, else stop."""
         counters = self.executor.counters
         if counters is None or (not wanted and counters.recorder is None):

@@ -122,7 +122,7 @@ class SourceCalls:
         self._waiting[token] = [then]
         self._thread.submit(lambda: shared_loop().call(self._guarded, self._made, token, self._batches(source, *position)))
 
-    def _made(self, token: int, result: Any) -> None:
+    def _made(self, token: int, result: object) -> None:
         for then in self._waiting.pop(token):
             then(result)
 

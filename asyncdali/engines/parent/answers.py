@@ -96,7 +96,7 @@ class Answers:
         else:
             returned = engine.returned
 
-            def lease(mapping: Any, number: int, size: int) -> Lease:
+            def lease(mapping: object, number: int, size: int) -> Lease:
                 return Lease(mapping, number, returned, size)
 
             try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import PipelineClosed
 from ...graph.plan import Plan
@@ -57,7 +57,7 @@ class Loader(Ordered[Request]):
 
     # --- for the parts of the loader
 
-    def request(self, function: Callable[..., None], *args: Any) -> None:
+    def request(self, function: Callable[..., None], *args: object) -> None:
         """Call a part of the loader on the thread that receives. May be called from any thread."""
         self._caller.call(self.placement.receive, function, *args)
 

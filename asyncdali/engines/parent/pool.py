@@ -127,7 +127,7 @@ class EnginePool:
 
     reports = True
 
-    def __init__(self, program: Program, count: int, method: str, timeout: float | None, make_calling: Any):
+    def __init__(self, program: Program, count: int, method: str, timeout: float | None, make_calling: object):
         self._program_of: Callable[[], Program | None] = weakref.ref(program)
         """The program. The pipeline's core keeps it: the loop's thread refers to this pool, and must not keep the user's objects alive."""
         self.cut_names = program.cut

@@ -97,17 +97,17 @@ class Receiver:
         """Whether the caller is on this thread."""
         return threading.current_thread() is self._thread
 
-    def call(self, function: Callable[..., object], *args: Any) -> None:
+    def call(self, function: Callable[..., object], *args: object) -> None:
         """Request a call of `function`. May be called from any thread."""
         self._calls.append((function, args))
         if self._asleep:
             library.write(self._wake, _ONE, 8)
 
-    def call_later(self, seconds: float, function: Callable[..., object], *args: Any) -> None:
+    def call_later(self, seconds: float, function: Callable[..., object], *args: object) -> None:
         """Request a call of `function` in some seconds. May be called from any thread."""
         self.call(self._at, monotonic() + seconds, function, args)
 
-    def add_reader(self, descriptor: int, function: Callable[..., object], *args: Any) -> None:
+    def add_reader(self, descriptor: int, function: Callable[..., object], *args: object) -> None:
         """Call `function` whenever `descriptor` is readable. To be called on this thread, or in a call of a reader.
 
         A caller that helps may call `function`, too. The same descriptor may then have another call of `function` at the same time."""

@@ -98,6 +98,6 @@ class Sender:
             engine.announced.update(new)
         return header, list(new.values())
 
-    def _kept(self, owner: Any) -> int:
+    def _kept(self, owner: object) -> int:
         self._keep.append(owner)
         return 0

@@ -36,7 +36,7 @@ class _Owned(Mapping):
         super().__init__(descriptor, 0, size, huge_place(size))
         self.number, self.gone = number, gone
 
-    def __del__(self, *_: Any) -> None:
+    def __del__(self, *_: object) -> None:
         gone = getattr(self, "gone", None)
         if gone is not None:
             gone.append(self.number)  # first, because unmapping makes the address available to other blocks
@@ -134,7 +134,7 @@ class _Pinned(Mapping):
         super().__init__(descriptor, 0, size, huge_place(size))
         self.pin = pin(self.address, size)
 
-    def __del__(self, *_: Any) -> None:
+    def __del__(self, *_: object) -> None:
         self.pin = None  # unpin before the memory is unmapped
         super().__del__()
 
@@ -194,7 +194,7 @@ class Lease(BlockOwner):
 
     __slots__ = ("__weakref__", "_mapping", "_number", "_pid", "_returned", "nbytes")
 
-    def __init__(self, mapping: Any, number: int, returned: deque[int], nbytes: int):
+    def __init__(self, mapping: object, number: int, returned: deque[int], nbytes: int):
         self.nbytes = nbytes
         self._mapping = mapping
         self._number = number

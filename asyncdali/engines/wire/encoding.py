@@ -116,7 +116,7 @@ class Packer(Entries):
         _gather_into(batch, sizes, memory)
         return self._placed(_PLACED, address_of(memory), memory)
 
-    def _placed(self, kind: int, address: int, owner: Any) -> list[Any]:
+    def _placed(self, kind: int, address: int, owner: object) -> list[Any]:
         found = self._blocks.find(address, address + 1)
         if found is None:
             raise ValueError("the memory is in no block")
@@ -171,7 +171,7 @@ class PayloadPacker(Entries):
             pieces = [_view(address, size) for address, size in zip(batch.addresses.tolist(), sizes.tolist()) if size]
         return self._payload(_PLACED, pieces, (batch, batch.memory_owner))
 
-    def _payload(self, kind: int, pieces: list[memoryview], owner: Any) -> list[Any]:
+    def _payload(self, kind: int, pieces: list[memoryview], owner: object) -> list[Any]:
         self.payloads.append(pieces)
         self.keep.append(owner)
         return [kind, len(self.payloads) - 1, 0, 0]

@@ -44,7 +44,7 @@ def description(
     return {**made, "packages": _packages(), "processor": _processor()}
 
 
-def difference(here: Description, there: Any) -> str:
+def difference(here: Description, there: object) -> str:
     """The differences, with both values, for the error; empty if there are none. `there` arrived over a socket."""
     found = []
     for part, names in here.items():

@@ -61,7 +61,7 @@ class _Stored:
 _LEFT_OUT = ("checkpoint", "py_callback_pickler", "engines")
 
 
-def dumps(program: Program, make_calling: Any) -> bytes:
+def dumps(program: Program, make_calling: object) -> bytes:
     """Serialize the program for a fresh interpreter, by cloudpickle.
 
     There `make_calling` (an importable function) makes `calling` from (options, seed). A PicklingError or TypeError names an operator that

@@ -103,7 +103,7 @@ class _Walk:
         self._paths: set[str] = set()
         self._kept: list[Any] = []  # an id is unique only while its object lives
 
-    def begin(self, path: str, value: Any) -> None:
+    def begin(self, path: str, value: object) -> None:
         """Describe a value and what it reaches."""
         waiting = [(path + ":", value)]
         while waiting:
@@ -127,11 +127,11 @@ class _Walk:
         self._paths.add(path)
         return path
 
-    def _entry(self, value: Any, at: str, waiting: list[tuple[str, Any]]) -> str | None:
+    def _entry(self, value: object, at: str, waiting: list[tuple[str, Any]]) -> str | None:
         """The description of a value without what has a path of its own. That is appended to `waiting`."""
         parts: list[str] = []
 
-        def child(name: str, item: Any) -> str:
+        def child(name: str, item: object) -> str:
             """A part of the value: described here if it is data, else at a path of its own."""
             plain = self._data(item, child, name)
             if plain is not None:
@@ -143,7 +143,7 @@ class _Walk:
                 waiting.append((known, item))
             return f"@{known}"
 
-        def separate(name: str, item: Any) -> None:
+        def separate(name: str, item: object) -> None:
             """A part that gets an entry of its own, also if it is data: a changed constant is then named."""
             text = child(name, item)
             if not text.startswith("@"):
@@ -304,7 +304,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:20]}... {_digest(text.encode('utf-8', 'surrogatepass'))}"
 
 
-def _name(item: Any, name: str = "") -> str:
+def _name(item: object, name: str = "") -> str:
     if isinstance(item, (FunctionType, MethodType)):
         return f"{name or item.__name__}()"
     return name or getattr(item, "__name__", type(item).__name__)
@@ -351,7 +351,7 @@ def _code(code: CodeType) -> bytes:
     return code.co_code + repr(head).encode() + b"".join(map(_constant, code.co_consts))
 
 
-def _constant(value: Any) -> bytes:
+def _constant(value: object) -> bytes:
     if isinstance(value, CodeType):
         return _code(value)
     if isinstance(value, tuple):
@@ -361,7 +361,7 @@ def _constant(value: Any) -> bytes:
     return f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass")
 
 
-def _library(value: Any) -> str | None:
+def _library(value: object) -> str | None:
     """The name and version of a module, or of a function or class, of the standard library or an installed package."""
     if isinstance(value, ModuleType):
         name = getattr(value, "__name__", "")

@@ -130,7 +130,7 @@ class Slice(Operator):
             )
         return anchors, windows
 
-    def _cut(self, function: Any, source: Batch, output: Batch, anchors: np.ndarray, layout: str) -> Step:
+    def _cut(self, function: object, source: Batch, output: Batch, anchors: np.ndarray, layout: str) -> Step:
         pieces = Pieces(output)
         begin = np.clip(anchors, 0, source.shapes)
         inside = np.clip(anchors + output.shapes, begin, source.shapes) - begin

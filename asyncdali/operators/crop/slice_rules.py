@@ -7,8 +7,6 @@ products in float64, and so is an end computed from a relative start and a relat
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
@@ -134,7 +132,7 @@ def _named(arguments: Arguments, extents: np.ndarray, lengths: np.ndarray) -> tu
     size = extents.astype(np.float32)
     nothing = np.full(extents.shape, np.nan)
 
-    def values(name: str, dtype: Any) -> np.ndarray:
+    def values(name: str, dtype: object) -> np.ndarray:
         return arguments.rows(name, lengths, np.zeros(extents.shape), dtype)
 
     def absent(name: str) -> np.ndarray:

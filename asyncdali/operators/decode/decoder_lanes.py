@@ -216,7 +216,7 @@ def _saved_split(data: Any) -> LaneSplit:
     return split
 
 
-def tell_of_host(data: Any) -> None:
+def tell_of_host(data: object) -> None:
     """Warn if a pipeline on the host device continues one whose JPEGs were decoded by a GPU. `data`: of :meth:`LaneChooser.save`."""
     split = LaneSplit(0.0, 0.0) if data is None else _saved_split(data)
     if any(split):

@@ -191,7 +191,7 @@ class ImageDecoder(Operator):
     def settings(self) -> Any:
         return None if self._lanes is None else self._lanes.save()
 
-    def use_settings(self, data: Any) -> None:
+    def use_settings(self, data: object) -> None:
         if self.spec.device != "mixed":
             return
         if self._lanes is None:
@@ -205,7 +205,7 @@ class ImageDecoder(Operator):
     # --- windows, in the image as seen
 
     def windows(
-        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: object
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; None: whole images.
 
@@ -511,7 +511,7 @@ class DecodeImageCrop(ImageDecoder):
         check_crop(spec)
 
     def windows(
-        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: object
     ) -> tuple[np.ndarray, np.ndarray]:
         return check_windows(*crop_windows(self.spec, arguments, extents), extents)
 
@@ -546,7 +546,7 @@ class DecodeImageSlice(ImageDecoder):
         slice_rules.check_slice(spec)
 
     def windows(
-        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: object
     ) -> tuple[np.ndarray, np.ndarray]:
         return check_windows(*slice_rules.slice_windows(self.spec, inputs, arguments, extents, "HW"), extents)
 

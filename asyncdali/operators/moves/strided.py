@@ -51,9 +51,9 @@ class Pieces:
         source: Batch | np.ndarray,
         extents: np.ndarray,
         strides: np.ndarray,
-        offset: Any = 0,
+        offset: object = 0,
         targets: np.ndarray | None = None,
-        target_offset: Any = 0,
+        target_offset: object = 0,
     ) -> None:
         """Copy `extents` elements (int64[samples, axes]; 0 copies nothing) of `source`.
 
@@ -212,7 +212,7 @@ def bordered_launch(source: Batch, output: Batch, context: tuple[Entry, ...]) ->
     return Launch(kernel, context, grid_of(largest, len(output)))
 
 
-def fill_values(values: Any, dtype: DALIDataType) -> np.ndarray:
+def fill_values(values: object, dtype: DALIDataType) -> np.ndarray:
     """Convert floats to `dtype` as C does: truncated; numbers that are too large keep their low bits."""
     numbers = np.asarray(values, np.float32)
     if numbers.size > _FEW_VALUES:

@@ -132,7 +132,7 @@ class PythonOperator(Operator):
                 raise CallbackError(text) from error
             raise SampleError(sample, text) from because(CallbackError(text), error)
 
-    def _outputs(self, answer: Any, sample: int | None) -> Sequence[Any]:
+    def _outputs(self, answer: object, sample: int | None) -> Sequence[Any]:
         """The results of one call, one per output."""
         count = self.spec.output_count
         if count == 0:
@@ -145,7 +145,7 @@ class PythonOperator(Operator):
             raise TypeError(text) if sample is None else SampleError(sample, text)
         return answer
 
-    def _of_batch(self, answer: Any) -> list[Any]:
+    def _of_batch(self, answer: object) -> list[Any]:
         """The results of a call for the whole batch: a list of samples per output."""
         if self.spec.output_count == 1 and isinstance(answer, (list, np.ndarray)):
             return [answer]

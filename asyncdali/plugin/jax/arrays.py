@@ -38,7 +38,7 @@ def gpu_of(number: int) -> Any:
     return next((device for device in jax.local_devices() if device.platform == "gpu" and device.local_hardware_id == number), None)
 
 
-def on_device(array: np.ndarray | jax.Array, device: Any) -> jax.Array:
+def on_device(array: np.ndarray | jax.Array, device: object) -> jax.Array:
     """The array on a device (None: jax's default). On the CPU it is a view if the memory is aligned as XLA requires."""
     return jax.device_put(array, device)
 

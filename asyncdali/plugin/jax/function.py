@@ -46,7 +46,7 @@ def jax_function(
     arguments.update({key: value for key, value in optional.items() if value is not None})
 
     @functools.wraps(function)
-    def call(*inputs: Any) -> Any:
+    def call(*inputs: object) -> Any:
         return _call(*inputs, **arguments)
 
     return call

@@ -24,15 +24,15 @@ class _TorchFunction:
         """Within this context torch works on the pipeline's stream of the GPU. The arguments and results are ordered on this stream."""
         return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device))
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return _exported(self.function(*map(_imported, arguments)))
 
 
-def _imported(argument: Any) -> Any:
+def _imported(argument: object) -> Any:
     return [torch.from_dlpack(item) for item in argument] if isinstance(argument, list) else torch.from_dlpack(argument)
 
 
-def _exported(result: Any) -> Any:
+def _exported(result: object) -> Any:
     """Convert the function's tensors to dense, detached tensors."""
     if isinstance(result, torch.Tensor):
         return result.detach().contiguous()
@@ -69,7 +69,7 @@ class TorchPythonFunction:
             function=_TorchFunction(function), num_outputs=num_outputs, device=device, batch_processing=batch_processing, **arguments
         )
 
-    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+    def __call__(self, *inputs: object, **arguments: object) -> Any:
         return self._operator(*inputs, **arguments)
 
     @property

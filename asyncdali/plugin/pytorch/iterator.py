@@ -60,7 +60,7 @@ class DALIClassificationIterator(DALIGenericIterator):
 
     def __init__(
         self,
-        pipelines: Any,
+        pipelines: object,
         size: int = -1,
         reader_name: str | None = None,
         auto_reset: str | bool | None = False,

@@ -71,8 +71,8 @@ class DALIDataset(PipelineDataset):
     def __init__(
         self,
         pipeline: Pipeline,
-        output_dtypes: Any = None,
-        output_shapes: Any = None,
+        output_dtypes: object = None,
+        output_shapes: object = None,
         fail_on_device_mismatch: bool = True,
         *,
         batch_size: int | None = None,
@@ -83,8 +83,8 @@ class DALIDataset(PipelineDataset):
         prefetch_queue_depth: int | None = None,
         cpu_prefetch_queue_depth: int | None = None,
         gpu_prefetch_queue_depth: int | None = None,
-        dtypes: Any = None,
-        shapes: Any = None,
+        dtypes: object = None,
+        shapes: object = None,
     ):
         output_dtypes = _renamed("dtypes", dtypes, "output_dtypes", output_dtypes)
         output_shapes = _renamed("shapes", shapes, "output_shapes", output_shapes)

@@ -62,8 +62,8 @@ class DALIDatasetWithInputs(PipelineDataset):
     def __init__(
         self,
         pipeline: Pipeline,
-        output_dtypes: Any = None,
-        output_shapes: Any = None,
+        output_dtypes: object = None,
+        output_shapes: object = None,
         fail_on_device_mismatch: bool = True,
         *,
         input_datasets: Mapping[str, tf.data.Dataset | Input] | None = None,

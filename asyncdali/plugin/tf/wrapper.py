@@ -35,8 +35,8 @@ class _Iterator:
 
     def __call__(
         self, pipeline: Pipeline | None = None, serialized_pipeline: bytes | None = None, sparse: Sequence[bool] = (),
-        shapes: Sequence[Any] = (), dtypes: Sequence[tf.DType] = (), batch_size: int = -1, prefetch_queue_depth: Any = 2,
-        exec_dynamic: bool | None = None, **kwargs: Any,
+        shapes: Sequence[Any] = (), dtypes: Sequence[tf.DType] = (), batch_size: int = -1, prefetch_queue_depth: object = 2,
+        exec_dynamic: bool | None = None, **kwargs: object,
     ) -> list[Any]:  # fmt: skip
         """See :func:`DALIIteratorWrapper`."""
         if serialized_pipeline is None:

@@ -87,7 +87,7 @@ class Proxy:
     def __init__(self, inputs: Sequence[str], outputs: int):
         self.inputs, self.outputs = tuple(inputs), outputs
 
-    def __call__(self, *samples: Any, **named: Any) -> Any:
+    def __call__(self, *samples: object, **named: object) -> Any:
         call = _ProxyCall(self._bound(samples, named))
         references = tuple(OutputSampleReference(call, k) for k in range(self.outputs))
         return references[0] if self.outputs == 1 else references
@@ -119,7 +119,7 @@ def _array(name: str, sample: object) -> np.ndarray:
     return array
 
 
-def _collate_references(references: Sequence[Any], *, collate_fn_map: Any = None) -> OutputBatchReference:
+def _collate_references(references: Sequence[Any], *, collate_fn_map: object = None) -> OutputBatchReference:
     """Merge references to one output of each sample into one reference to a run of their calls.
 
     All outputs of these calls share one run.

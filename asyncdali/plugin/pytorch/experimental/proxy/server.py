@@ -26,7 +26,7 @@ class DALIServer:
     for a pipeline without such inputs.
     """
 
-    def __init__(self, pipeline: Any, deterministic: bool = False):
+    def __init__(self, pipeline: object, deterministic: bool = False):
         from .....pipeline import Pipeline
 
         if not isinstance(pipeline, Pipeline):
@@ -93,7 +93,7 @@ class DALIServer:
             self._finish(run)
         return _resolved(obj)
 
-    def request(self, obj: Any) -> None:
+    def request(self, obj: object) -> None:
         """Announce that the consumer needs `obj` next, so the pipeline may process it. RuntimeError if the server is not running."""
         with self._lock:
             self._check_serving()
