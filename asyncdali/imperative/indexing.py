@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch as Samples
+from .conversion import stacked
 from .values import Batch, Tensor, array_of, gathered
 
 
@@ -131,9 +132,13 @@ class BatchedSlice:
         batch = self._batch
         items = given if isinstance(given, tuple) else (given,)
         count = batch.batch_size
-        keys = [_expanded(_key(tuple(_of_sample(item, k, count) for item in items)), batch.ndim) for k in range(max(count, 1))]
-        if all(item == slice(None) for item in keys[0]) and not _varies(items):
-            return batch
+        varies = _varies(items)
+        own = range(max(count, 1)) if varies else (0,)
+        keys = [_expanded(_key(tuple(_of_sample(item, k, count) for item in items)), batch.ndim) for k in own]
+        if not varies:
+            keys *= max(count, 1)
+            if all(item == slice(None) for item in keys[0]):
+                return batch
         samples = batch._samples()
         if count == 0:
             return _nothing(samples, keys[0])
@@ -142,11 +147,18 @@ class BatchedSlice:
 
             if is_real(batch):
                 return batch_sliced_on_gpu(batch, keys)
+        layout = _layout_after(samples.layout, keys[0])
+        shapes = samples.shapes
+        if not varies and samples.contiguous and (shapes == shapes[0]).all():  # one array, one selection
+            _checked(keys[0], shapes[0].tolist(), 0)
+            whole = array_of(stacked(batch, False))
+            made = Samples.from_values(np.array(whole[(slice(None), *keys[0])], order="C"), layout, samples.dtype)
+            made.device, made.source_info = samples.device, samples.source_info
+            return Batch._of(made)
         arrays = []
         for k, key in enumerate(keys):
             _checked(key, samples.shapes[k].tolist(), k)
             arrays.append(samples.sample(k)[key])
-        layout = _layout_after(samples.layout, keys[0])
         shapes = np.array([array.shape for array in arrays], np.int64).reshape(count, arrays[0].ndim)
         return Batch._of(gathered(shapes, samples.dtype, layout, arrays, samples.device, samples.source_info))
 

@@ -11,7 +11,7 @@ from . import dtypes, values
 from .calls import OperatorFunction, call, moved
 from .conversion import broadcast, make_batch, make_tensor
 from .indexing import BatchedSlice, chosen_samples, selected
-from .printing import described
+from .printing import described, shown
 from .sharing import capsule, cuda_interface, dlpack_device, torch_batch, torch_tensor
 
 
@@ -27,6 +27,7 @@ def _converted(value: values.Held, kind: dtypes.DType) -> values.Held:
 
 values.language = SimpleNamespace(
     make_tensor=make_tensor, make_batch=make_batch, broadcast=broadcast, converted=_converted, moved=moved, described=described,
+    shown=shown,
     selected=selected, batched_slice=BatchedSlice, chosen_samples=chosen_samples, capsule=capsule, dlpack_device=dlpack_device,
     cuda_interface=cuda_interface, torch_tensor=torch_tensor, torch_batch=torch_batch,
 )  # fmt: skip

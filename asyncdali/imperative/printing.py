@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..tensors.rendering import sheet
 from .values import Batch, DynamicValue, Tensor
 
 _INDENT = "    "
@@ -29,6 +30,14 @@ def described(value: DynamicValue) -> str:
         assert isinstance(value, Tensor)
         lines.append(f"shape={value.shape}")
     return f"{kind}(\n{_INDENT}" + f",\n{_INDENT}".join(lines) + ")"
+
+
+def shown(value: DynamicValue) -> str:
+    """The value for notebooks, as HTML: pictures as a contact sheet, sound as a waveform, other data with range and histogram."""
+    samples = value.cpu()._samples()
+    count = len(samples)
+    facts = f"Batch: {count} samples on {value.device}" if isinstance(value, Batch) else f"Tensor on {value.device}"
+    return sheet(facts, count, samples.sample, value.dtype, samples.layout)
 
 
 def _values(value: DynamicValue) -> str:

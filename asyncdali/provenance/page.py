@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.drawing import svg
-from .rendering import boxes_of, escaped, rendered, summary
+from ..tensors.rendering import boxes_of, escaped, rendered, summary
 from .replayed import ReplayedOperator, ReplayedStep
 
 MOST_WHOLE = 8

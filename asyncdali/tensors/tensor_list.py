@@ -220,6 +220,14 @@ class TensorList:
     def __repr__(self) -> str:
         return described(type(self).__name__, self._fields())
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the samples as a contact sheet."""
+        from .rendering import sheet
+
+        batch = self._batch
+        facts = f"{type(self).__name__}: {len(self)} samples on {self._device}"
+        return sheet(facts, len(self), self._host_sample, batch.dtype, batch.layout)
+
     def __str__(self) -> str:
         check_readable(self._batch.dtype)
         return described(type(self).__name__, [samples_text(self._host_sample, self._batch.shapes), *self._fields()])

@@ -441,3 +441,25 @@ def test_M6_moves() -> None:
         assert there.device == ndd.Device("gpu") and there.gpu() is there and told(there.cpu()) == told(value)
     tensor = ndd.tensor([1, 2])
     assert not np.shares_memory(np.asarray(tensor.to_device("cpu", force_copy=True)), np.asarray(tensor))
+
+
+def test_notebooks_show_values() -> None:
+    pytest.importorskip("PIL.Image")
+    pictures = ndd.batch([np.full((20, 30 + k, 3), k, np.uint8) for k in range(20)], layout="HWC")
+    page = pictures._repr_html_()
+    assert page.count("data:image/png") == 16 and "and 4 more" in page and "20 samples" in page
+    assert "data:image/png" in ndd.tensor(np.eye(20, dtype=np.int32), layout="HW")._repr_html_()  # a mask
+    sound = ndd.tensor(np.sin(np.arange(4000, dtype=np.float32)))._repr_html_()
+    assert 'class="wave"' in sound and "histogram" in sound
+    assert "histogram" in ndd.tensor(np.arange(100))._repr_html_() and "<code>5" in ndd.tensor(5)._repr_html_()
+    assert "DataType" in ndd.tensor(types.FLOAT)._repr_html_() and "0 samples" in ndd.as_batch(np.zeros((0, 3)))._repr_html_()
+    with ndd.EvalMode.deferred:
+        assert "f32" in (ndd.copy(ndd.tensor([1.5, 2])) * 2)._repr_html_()
+
+
+def test_notebooks_show_lists_of_pipelines() -> None:
+    pytest.importorskip("PIL.Image")
+    from asyncdali.tensors import TensorListCPU
+
+    page = TensorListCPU([np.zeros((20, 30, 3), np.uint8)] * 2, layout="HWC")._repr_html_()
+    assert page.count("data:image/png") == 2 and "TensorListCPU: 2 samples" in page

@@ -16,7 +16,7 @@ from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
 from asyncdali.errors import CheckpointError
 from asyncdali.pipeline.replaying import replay
-from asyncdali.provenance.rendering import boxes_of, rendered, summary
+from asyncdali.tensors.rendering import boxes_of, rendered, summary
 
 PICTURES = os.path.join(os.path.dirname(asyncdali.__file__), "data", "pictures")
 

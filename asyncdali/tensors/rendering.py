@@ -6,7 +6,7 @@ import base64
 import html
 import io
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -146,3 +146,17 @@ def _histogram(values: np.ndarray, low: float, high: float) -> str:
 def boxes_of(arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """The boxes among a sample's outputs: the first float[n, 4]."""
     return next((array for array in arrays if array.ndim == 2 and array.shape[1] == 4 and array.dtype.kind == "f"), None)
+
+
+_MOST = 16
+"""Samples that a sheet shows."""
+
+
+def sheet(facts: str, count: int, sample: Callable[[int], np.ndarray], dtype: object, layout: str) -> str:
+    """Samples side by side, for notebooks. `facts`: the line above; `sample(k)`: the k-th one."""
+    arrays = map(sample, range(min(count, _MOST)))
+    cells = "".join(f"<div>{rendered(array, layout)}<br>{summary(array, dtype, layout)}</div>" for array in arrays)
+    more = f"<div>and {count - _MOST} more</div>" if count > _MOST else ""
+    sizes = "<style>.asyncdali-sheet svg{width:160px;height:40px;display:block}.asyncdali-sheet img{max-width:160px}</style>"
+    style = "display:flex;flex-wrap:wrap;gap:8px;font-size:11px"
+    return f'<div class="asyncdali-sheet">{sizes}<b>{escaped(facts)}</b><div style="{style}">{cells}{more}</div></div>'
