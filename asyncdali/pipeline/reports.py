@@ -100,6 +100,15 @@ class Reporting(Front):
         """
         return self._core.built().statistics()
 
+    def metrics(self) -> str:
+        """The numbers of :meth:`statistics` as text for Prometheus: consumer, queue, operators, segments, sources, memory, processes.
+
+        Serve the text from a page of the program. Builds the pipeline. RuntimeError with ``enable_statistics=False``.
+        """
+        from ..runtime.counting.metrics import prometheus
+
+        return prometheus(self._core.built().statistics())
+
     def output_stream(self) -> int | None:
         """Handle of the native stream on which GPU outputs are ordered; None on the host device. Builds the pipeline."""
         return self._core.built().output_stream()
