@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import importlib.util
@@ -49,6 +50,10 @@ def _run(path: Path, arguments: Sequence[str]) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # objects that the module defines can be pickled, and its source can be found
+    root, package = _package_of(path)
+    if package:  # relative imports
+        module.__package__ = package
+        sys.path.insert(0, str(root))
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path), *arguments]
     try:
@@ -63,9 +68,25 @@ def _run(path: Path, arguments: Sequence[str]) -> Any:
     return module
 
 
+def _package_of(path: Path) -> tuple[Path, str]:
+    """The folder above the package that a file belongs to, and the package's name; "" for a file outside of packages."""
+    root, names = path.parent, list[str]()
+    while (root / "__init__.py").is_file():
+        names.insert(0, root.name)
+        root = root.parent
+    return root, ".".join(names)
+
+
+def _print_to_stderr() -> None:
+    sys.stdout.flush()
+    sys.stdout = sys.stderr
+    with contextlib.suppress(OSError):
+        os.dup2(2, 1)
+
+
 @contextlib.contextmanager
 def output_apart() -> Iterator[None]:
-    """The output of the program and its processes goes to stderr, because stdout is for results."""
+    """The output of the program and its processes goes to stderr, because stdout is for results. Also that of its functions of `atexit`."""
     kept = None
     sys.stdout.flush()
     try:
@@ -77,6 +98,7 @@ def output_apart() -> Iterator[None]:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     finally:
+        atexit.register(_print_to_stderr)  # runs before the functions that the program has registered
         sys.stderr.flush()
         if kept is not None:
             os.dup2(kept, 1)

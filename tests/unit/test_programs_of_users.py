@@ -52,6 +52,26 @@ def test_a_program_that_exits_says_what_to_do(tmp_path, text):
     assert found.returncode == 1 and 'belongs below `if __name__ == "__main__":`' in found.stderr and "Traceback" not in found.stderr
 
 
+def test_results_stay_apart_from_what_a_program_prints_at_its_end(tmp_path):
+    text = "import atexit, os\natexit.register(print, 'the end')\natexit.register(os.write, 1, b'raw')\n"
+    found = bench(tmp_path, BODY + text, "--json")
+    assert json.loads(found.stdout)["measurement"] and "the end" in found.stderr and "raw" in found.stderr
+
+
+@pytest.mark.parametrize("folder", ["package", "package/inner"])
+def test_a_file_of_a_package_imports_its_neighbours(tmp_path, folder):
+    """As `python -m package.users` does. Such files failed with "attempted relative import with no known parent package"."""
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    for made in (tmp_path / "package", place):
+        (made / "__init__.py").touch()
+    (tmp_path / "package" / "shared.py").write_text("RANGE = [0, 1]\n")
+    (place / "near.py").write_text("def same(value):\n    return value\n")
+    above = "from ..shared" if "inner" in folder else "from .shared"
+    found = bench(place, f"{above} import RANGE\nfrom .near import same\n" + BODY)
+    assert found.returncode == 0 and "samples/s" in found.stdout, found.stderr
+
+
 def test_results_stay_apart_from_prints(tmp_path):
     found = bench(tmp_path, BODY + NOISE, "--json")
     assert json.loads(found.stdout)["measurement"] and found.returncode == 0
