@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ..errors import CheckpointError
@@ -33,6 +34,11 @@ class RankEpochs:
             shard_sizes(meta["epoch_size"], meta["number_of_shards"]), [meta["shard_id"]], self._batch_size, self._policy,
             bool(meta["pad_last_batch"]), bool(meta["stick_to_shard"]),
         )  # fmt: skip
+
+    def __copy__(self) -> RankEpochs:
+        made = object.__new__(RankEpochs)
+        made.__dict__.update(self.__dict__, _counts=copy.copy(self._counts))
+        return made
 
     def over(self) -> bool:
         """Whether all batches of the epoch were returned."""

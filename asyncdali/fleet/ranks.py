@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from .._version import __version__
 from ..checkpoint import write
@@ -13,7 +16,9 @@ from ..errors import CheckpointError
 from ..pipeline import Pipeline
 from ..pipeline.front import core_of
 from ..plugin.epochs import LastBatchPolicy
+from ..runtime.order.claims import take_next
 from ..runtime.parts import Part
+from ..types import PipelineAPIType
 from .addresses import Address
 from .epochs import RankEpochs
 from .metrics import trainer_metrics
@@ -181,6 +186,8 @@ class RankLoader:
         self._actors = actors
         self._policy, self._reader_name = last_batch_policy, reader_name
         self._epochs: RankEpochs | None = None
+        self._dropped: tuple[int, int] | None = None  # the place behind the batches that are dropped at the end of the epoch
+        self._ends = self._source_ended = False  # the end of the epoch is not finished; a source has ended before the reader
 
     def __enter__(self) -> RankLoader:
         """Build the pipeline. It is closed at the end of the block."""
@@ -201,8 +208,7 @@ class RankLoader:
         An iteration fails on the ranks that make the failing sample, or on all ranks if each makes all samples (:attr:`made_whole`). The
         next iteration over the loader continues behind the failed one.
         """
-        epochs = self._counted()
-        return self.pipeline.epoch() if epochs is None else self._epoch(epochs)
+        return self.pipeline.epoch() if self._counted() is None else _Epoch(self)
 
     def _counted(self) -> RankEpochs | None:
         """The position in the epochs under the last-batch policy. None without a policy. Builds."""
@@ -224,36 +230,47 @@ class RankLoader:
             self._epochs = epochs
         return self._epochs
 
-    def _epoch(self, epochs: RankEpochs) -> Iterator[Any]:
-        if epochs.over():  # a checkpoint may have been taken after the last batch, before the end of the epoch
-            self._end(epochs)
-        while not epochs.over():
-            before = self._place()
-            try:
-                batch = self.pipeline.run()
-            except StopIteration:  # a source has ended before the reader
-                self.pipeline.reset()
-                break
-            except Exception:
-                if self._place() != before:  # the error of a source leaves the position unchanged
-                    epochs.advance()
-                raise
-            keep = epochs.advance()
+    def _next(self, epochs: RankEpochs) -> Any:
+        """The next batch of the epoch. StopIteration at its end. An exception of a signal's handler leaves the batch to the next call."""
+        if epochs.over():
+            raise StopIteration
+        core, after, names = core_of(self.pipeline), copy.copy(epochs), self.pipeline.output_names
+
+        def cut(batch: tuple[Any, ...]) -> Any:
+            keep = after.advance()
             outputs = batch if keep is None else tuple(output[:keep] for output in batch)
-            names = self.pipeline.output_names
-            yield outputs if names is None else dict(zip(names, outputs, strict=True))
-        self._end(epochs)
+            return outputs if names is None else dict(zip(names, outputs, strict=True))
+
+        before = self._place()
+        try:
+            batch = take_next(core.enter("run()", PipelineAPIType.BASIC), core.fill_awaited, None, cut)
+        except Exception as error:
+            if not raised_by_signal(error) and not isinstance(error, StopIteration) and self._place() != before:
+                after = copy.copy(epochs)  # the error of a source leaves the position unchanged
+                after.advance()
+                self._epochs = after
+            raise
+        self._epochs = after  # the last step
+        return batch
 
     def _end(self, epochs: RankEpochs) -> None:
-        """Begin the next epoch. Batches that the policy drops are made and discarded, and so are their errors."""
-        for _ in range(epochs.surplus()):
+        """Begin the next epoch. Batches that the policy drops are made and discarded, and so are their errors. May be repeated."""
+        if self._source_ended:
+            self.pipeline.reset()
+            self._source_ended = False
+        if self._dropped is None:
+            epoch, iteration = self._place()
+            self._dropped = epoch, iteration + epochs.surplus()
+        while self._place() < self._dropped:
             before = self._place()
             try:
                 self.pipeline.run()
-            except Exception:
-                if self._place() == before:
+            except Exception as error:
+                if raised_by_signal(error) or self._place() == before:
                     raise
-        epochs.next_epoch()
+        with uninterrupted():
+            epochs.next_epoch()
+            self._dropped, self._ends = None, False
 
     def _place(self) -> tuple[int, int]:
         """Numbers of the epoch and the iteration that comes next."""
@@ -308,6 +325,39 @@ class RankLoader:
     def close(self) -> None:
         """Stop threads and engines; batches stay valid. Idempotent."""
         self.pipeline.close()
+
+
+class _Epoch:
+    """The batches that are left of an epoch under a last-batch policy. An object and no generator, as the epochs of a pipeline."""
+
+    def __init__(self, loader: RankLoader):
+        self._loader: RankLoader | None = loader
+        self._begun = self._over = False
+
+    def __iter__(self) -> _Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        if loader is None:
+            raise StopIteration
+        epochs = loader._counted()
+        assert epochs is not None
+        if not self._begun:
+            # A checkpoint may have been taken after the last batch, before the end of the epoch.
+            loader._ends = loader._ends or epochs.over()
+            if loader._ends:
+                loader._end(epochs)
+            self._begun = True
+        if not self._over:
+            try:
+                return loader._next(epochs)
+            except StopIteration:
+                loader._source_ended, loader._ends, self._over = not epochs.over(), True, True
+        if loader._ends:
+            loader._end(epochs)
+        self._loader = None
+        raise StopIteration
 
 
 class LoaderParts(NamedTuple):

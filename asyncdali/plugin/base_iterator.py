@@ -167,10 +167,10 @@ class BaseIterator(IteratorDaliNames):
                 self._epochs = epochs
                 self._taken()
             raise
-        # An interrupt before this line leaves the batch to the next call.
+        moments = [getattr(batch[0], "moment", None) for batch in outputs]
+        # An interrupt before this line leaves the batch to the next call. Behind it there is no call, in which a handler could run.
         self._epochs, self._count, self._ready, self._marks, self._first_value = epochs, self._count + 1, None, None, None
-        self._used = self._ever_consumed = True
-        self._moments = [getattr(batch[0], "moment", None) for batch in outputs]
+        self._moments, self._used, self._ever_consumed = moments, True, True
         return value
 
     def _take(self) -> list[Any]:

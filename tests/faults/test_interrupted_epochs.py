@@ -9,9 +9,10 @@ import pytest
 from helpers.pipelines import run_script
 
 EPOCHS = """
-    import asyncio, itertools, os, signal, sys, tempfile
+    import asyncio, functools, itertools, os, signal, sys, tempfile
     import numpy as np
     from asyncdali import Pipeline, fn
+    from asyncdali.fleet import LastBatchPolicy, loader, ranks
     from asyncdali.pipeline.epochs import Epoch
     from asyncdali.pipeline.running import Running
     from asyncdali.plugin.base_iterator import BaseIterator
@@ -83,6 +84,10 @@ EPOCHS = """
     for k in range(SIZE * COUNT):
         np.save(os.path.join(folder, f"{k:03d}.npy"), np.int64([k]))
 
+    longer = tempfile.mkdtemp()  # the samples of a last batch that is dropped
+    for k in range(SIZE * COUNT + 2):
+        np.save(os.path.join(longer, f"{k:03d}.npy"), np.int64([k]))
+
     SOURCES = {
         "generator": lambda: fn.external_source(counted, cycle="raise"),
         "iterable": lambda: fn.external_source(Iterable(), cycle="raise"),
@@ -98,15 +103,17 @@ EPOCHS = """
         "parallel iterable": lambda: fn.external_source(Iterable(), parallel=True, cycle="raise"),
         "hook": lambda: fn.external_source(name="right") - 2 * fn.external_source(name="left"),
         "reader": lambda: fn.readers.numpy(file_root=folder, name="reader"),
+        "longer reader": lambda: fn.readers.numpy(file_root=longer, name="reader", pad_last_batch=True),
     }
 
-    def built(source, engines):
+    def built(source, engines=0, **options):
         kind = Hooked if source == "hook" else Pipeline
-        pipe = kind(SIZE, 2, seed=5, engines=engines, py_num_workers=1, prefetch_queue_depth=2)
+        pipe = kind(SIZE, 2, seed=5, engines=engines, py_num_workers=1, prefetch_queue_depth=2, **options)
         with pipe:
             node = SOURCES[source]()
             pipe.set_outputs(node + 0 if engines else node)
-        pipe.build()
+        if not options:
+            pipe.build()
         return pipe
 
     class Numpy(BaseIterator):
@@ -122,11 +129,16 @@ EPOCHS = """
 
         def __init__(self, source, engines, use):
             self.source = source
-            self.pipes = [built(source, engines) for _ in range(2 if use == "two" else 1)]
+            if use == "rank":
+                self.rank = loader(functools.partial(built, source), engines=engines, last_batch_policy=LastBatchPolicy.DROP)
+                self.rank.__enter__()
+                self.pipes = [self.rank.pipeline]
+            else:
+                self.pipes = [built(source, engines) for _ in range(2 if use == "two" else 1)]
             self.pipe = self.pipes[0]
             self.inside = {
                 "run": (Pipeline.run, Pipeline.reset), "outputs": (Pipeline.schedule_run, Pipeline.outputs, Pipeline.reset),
-                "epoch": (Epoch.__next__,), "anext": (Running._run_async,),
+                "epoch": (Epoch.__next__,), "anext": (Running._run_async,), "rank": (ranks._Epoch.__next__,),
             }.get(use, (BaseIterator.__next__, BaseIterator.reset))
             self.resets = use in ("run", "outputs", "manual")
             self.epoch, self.ended = None, False
@@ -157,6 +169,10 @@ EPOCHS = """
 
         def _epoch(self):
             self.epoch = self.epoch or self.pipe.epoch()
+            return next(self.epoch)[0].as_array()
+
+        def _rank(self):
+            self.epoch = self.epoch or iter(self.rank)
             return next(self.epoch)[0].as_array()
 
         def _anext(self):
@@ -208,10 +224,11 @@ SOURCES = (
 )  # fmt: skip
 USES = "run", "outputs", "epoch", "anext", "next", "manual", "two"
 CASES = [f"{source}/{engines}/{kind}/{use}" for source in SOURCES for engines in (0, 2) for kind in ("int", "alarm") for use in USES]
+RANKS = [f"{source}/{engines}/{kind}/rank" for source in ("reader", "longer reader") for engines in (0, 2) for kind in ("int", "alarm")]
 FEW = [
     "generator/0/alarm/next", "rewinding/0/alarm/epoch", "called/0/alarm/run", "samples/0/int/manual", "position/2/alarm/two",
     "async/0/alarm/outputs", "async generator/0/int/anext", "parallel generator/0/alarm/run", "parallel/0/base/next",
-    "hook/0/alarm/run", "hook/0/int/outputs", "reader/0/alarm/two",
+    "hook/0/alarm/run", "hook/0/int/outputs", "reader/0/alarm/two", "longer reader/0/alarm/rank",
 ]  # fmt: skip
 
 
@@ -223,6 +240,11 @@ def storm(count, cases, timeout):
 
 def test_some_exceptions_lose_no_batch_and_no_end():
     storm(100, FEW, 600)
+
+
+@pytest.mark.slow
+def test_exceptions_in_epochs_of_ranks():
+    storm(500, RANKS, 3600)
 
 
 @pytest.mark.slow

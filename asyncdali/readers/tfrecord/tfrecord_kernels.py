@@ -112,7 +112,7 @@ def _feature(at, end, out):
             continue
         if number != found:
             found, lists, count = number, begin, 0
-        more = np.int64(0)
+        more = 0
         if found == TEXTS:
             count = _count_texts(value, value + length, out, count)
         elif found == FLOATS:
