@@ -190,7 +190,7 @@ class _Table:
             del outputs
             pipes["ours"].close()
         except Exception as error:
-            print(f"  {name:34} {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
+            print(f"  {name:34} {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
 
     def end(self) -> None:
         """Print the mean of the table."""
@@ -271,11 +271,12 @@ def _fed(case: Any, large: bool) -> list[tuple[list[Any], str]] | None:
 
 
 def _case_pipeline(lib: Any, case: Any, fed: list[tuple[list[Any], str]]) -> Any:
+    def source(data: list[Any]) -> Callable[[], list[Any]]:
+        return lambda: data  # without parameters: a source with one is given the iteration's number
+
     pipe = lib.Pipeline(batch_size=len(fed[0][0]), num_threads=4, device_id=0, prefetch_queue_depth=2, seed=3)
     with pipe:
-        inputs = [
-            lib.fn.external_source(source=lambda data=data: data, device="gpu", no_copy=True, layout=layout or None) for data, layout in fed
-        ]
+        inputs = [lib.fn.external_source(source=source(data), device="gpu", no_copy=True, layout=layout or None) for data, layout in fed]
         made = case.graph(lib, *inputs)
         pipe.set_outputs(*(made if isinstance(made, (list, tuple)) else [made]))
     pipe.build()
