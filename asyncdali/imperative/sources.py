@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import operator
 import threading
@@ -172,8 +173,7 @@ class ExternalSource:
 
     def _taken(self) -> tuple[DynamicValue, ...]:
         """The next item. Raises the error of the source."""
-        if not self._ahead:
-            self._look_ahead()
+        self._look_ahead(1)
         found = self._ahead.pop(0)
         if found.error is not None:
             try:
@@ -182,9 +182,12 @@ class ExternalSource:
                 del found
         return found.values
 
-    def _look_ahead(self) -> None:
-        """Ask the source for the next item, if that was not done."""
-        if self._ahead:
+    def _look_ahead(self, count: int) -> None:
+        """Ask the source for the next items, so that `count` of them wait. It is not asked beyond an error or its end.
+
+        An interrupt loses nothing: items leave the queue when they are used.
+        """
+        if len(self._ahead) >= count or (self._ahead and self._ahead[-1].error is not None):
             return
         try:
             made = _Pulled(self._converted(self._pull()))
@@ -232,31 +235,26 @@ class SourceItems:
             raise StopIteration
         source = self._source
         with source._lock, EnteredContext(self._context):
-            source._look_ahead()
+            source._look_ahead(1)
             pulled = source._ahead[0]
+            work = self._work if pulled is self._pulled else None
+            if pulled.error is None:
+                source._look_ahead(2)
             try:
-                if pulled is not self._pulled:
-                    self._pulled, self._work = pulled, self._work_of(pulled)
                 source._taken()
             except StopIteration:
                 self.close()
                 raise
-            work = self._work
-            assert work is not None
-            source._look_ahead()
+            work = self._work_of(pulled) if work is None else work
             self._pulled, self._work = source._ahead[0], None
             if self._pulled.error is None:
-                try:
+                with contextlib.suppress(ValueError):  # a Batch of another size: its own step raises the error
                     self._work = self._work_of(self._pulled)
-                except ValueError:  # a Batch of another size: its own step raises the error
-                    self._pulled = None
         source._recorded.begin(work, self._work)
         made: tuple[Any, ...] = tuple(Batch._later(work, k) for k in range(len(work.declared)))
         return made[0] if source._count == 1 else made
 
-    def _work_of(self, pulled: _Pulled) -> DelayedCall | None:
-        if pulled.error is not None:
-            return None
+    def _work_of(self, pulled: _Pulled) -> DelayedCall:
         return already_made([_sized(value, self._size)._samples() for value in pulled.values])
 
     def close(self) -> None:

@@ -417,15 +417,23 @@ def test_arithmetic_between_calls_makes_two_graphs(files):
     assert captured[2].captured_calls == 3 * 8
 
 
-def test_items_of_another_size_are_not_given_to_a_graph_for_this_one(files):
+def test_items_of_another_size_are_not_given_to_a_graph_for_this_one(files, monkeypatch):
+    sizes, work = set(), fused.FusedProgram.run
+
+    def watched(self, given, positions):
+        sizes.update(len(samples) for samples in given)
+        return work(self, given, positions)
+
     def loop(capture):
         reader, rng, found = ndd.readers.File(files=files[:9]), ndd.random.RNG(1), []
         for _ in range(4):
-            for item in reader.next_epoch(batch_size=4, capture=capture, last_batch="partial"):
+            for item in reader.next_epoch(batch_size=2, capture=capture, last_batch="partial"):
                 found.append(content(training(item, rng)))
         return found, str(rng.state)
 
+    monkeypatch.setattr(fused.FusedProgram, "run", watched)
     assert loop(True) == loop(False)
+    assert sizes == {2}
 
 
 def test_loops_end_with_their_iterators(files):

@@ -177,3 +177,32 @@ def test_X5_an_object_is_called_or_drives_a_loop():
             source.captured(size)
     with pytest.raises(TypeError, match="EvalContext"):
         source.captured(2, ctx=3)
+
+
+@pytest.mark.filterwarnings("ignore:capture")
+def test_an_interrupt_of_a_captured_loop_loses_no_item():
+    interrupts = iter([2, 5])
+    due = next(interrupts)
+
+    class Numbers:
+        count = 0
+
+        def __call__(self):
+            nonlocal due
+            if self.count == due:
+                due = next(interrupts, -1)
+                raise KeyboardInterrupt
+            if self.count == 8:
+                raise StopIteration
+            self.count += 1
+            return self.count
+
+    items, found = ndd.ExternalSource(Numbers()).captured(1), []
+    for _ in range(11):
+        try:
+            found.append(value(next(items)))
+        except KeyboardInterrupt:
+            found.append("interrupt")
+        except StopIteration:
+            found.append("end")
+    assert found == [[1], "interrupt", [2], [3], [4], "interrupt", [5], [6], [7], [8], "end"]
