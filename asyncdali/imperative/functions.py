@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
+from .._notices import near
 from ..graph.calls import NAMED_INPUTS
 from ..operators.base import REQUIRED, Role, Schema
 from . import language as language  # gives Tensors and Batches their methods
@@ -97,8 +99,32 @@ def submodule(root: types.ModuleType, path: str, doc: str) -> types.ModuleType:
     return module
 
 
+_ELSEWHERE = {
+    "external_source": "use ndd.ExternalSource(source), or pass the data to the operator",
+    "python_function": "call the Python function itself: results are Tensors and Batches, numpy.asarray(tensor) is an array",
+    "constant": "pass the number or list itself, or use ndd.tensor(...)",
+    "shapes": "read the property `shape` of the Tensor or Batch",
+    "types": "use asyncdali.types; element types are ndd.uint8, ndd.float32 and so on",
+    "fn": "operators are functions of this module: ndd.resize(...), not ndd.fn.resize(...)",
+    "ops": "operators are functions of this module: ndd.resize(picture, size=[224, 224])",
+    "pipeline_def": "dynamic mode has no pipelines: call operators in a loop over ndd.readers.File(...).next_epoch(batch_size)",
+    "Pipeline": "dynamic mode has no pipelines: call operators in a loop over ndd.readers.File(...).next_epoch(batch_size)",
+}
+"""What programs look for here, because pipelines have it."""
+
+
+def _missing(root: types.ModuleType, old: dict[str, str], name: str) -> NoReturn:
+    """The error for a name that the module does not have. It names the right one."""
+    hint = _ELSEWHERE.get(name) or (f"its name is {old[name]}" if name in old else None)
+    ending = f": {hint}" if hint else near(name, [item for item in vars(root) if not item.startswith("_")])
+    raise AttributeError(f"module {root.__name__!r} has no attribute {name!r}{ending}", name=name, obj=root)
+
+
 def populate(root: types.ModuleType, schemas: Iterable[Schema]) -> None:
     """Fill `root` and its submodules with the functions of operators."""
+    schemas = list(schemas)
+    old = {alias: f"ndd.{schema.name}" for schema in schemas if is_function(schema) for alias in schema.aliases if "." not in alias}
+    root.__getattr__ = functools.partial(_missing, root, old)  # type: ignore[method-assign]
     for schema in schemas:
         if not is_function(schema):
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,20 @@ class ValueMethods(Protocol):
 
 language: ValueMethods = None  # type: ignore[assignment]
 """Set when ``asyncdali.dynamic`` is imported, which is before any value exists."""
+
+
+_SPELLINGS = {
+    "as_cpu": "use cpu()",
+    "as_gpu": "use gpu()",
+    "numpy": "use numpy.asarray(tensor)",
+    "as_array": "use numpy.asarray(tensor), or numpy.asarray(ndd.as_tensor(batch))",
+    "as_tensor": "use ndd.as_tensor(batch)",
+    "at": "use batch.tensors[i] or batch.select(i)",
+    "to": "use to_device(device), or ndd.cast(value, dtype=...)",
+    "astype": "use ndd.cast(value, dtype=...)",
+    "cuda": "use gpu()",
+}
+"""Methods of pipelines' tensors, NumPy's arrays and torch's tensors, and what does the same here."""
 
 
 class DynamicValue:
@@ -199,6 +213,10 @@ class DynamicValue:
         return language.shown(self)
 
     __str__ = __repr__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = f": {_SPELLINGS[name]}" if name in _SPELLINGS else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __copy__(self: Held) -> Held:
         return type(self)._of(self._samples())

@@ -325,3 +325,20 @@ def test_calls_leave_nothing_behind() -> None:
             picture + 1
         counts.append(sys.getallocatedblocks())
     assert counts[2] - counts[1] < 100
+
+
+def test_wrong_spellings_name_the_right_ones() -> None:
+    picture, batch = ndd.tensor(PICTURES[0]), ndd.batch(PICTURES)
+    cases = [
+        (lambda: ndd.decoders.image(picture, device="mixed"), ValueError, "device='gpu'"), (lambda: len(batch), TypeError, "batch_size"),
+        (lambda: batch[0], TypeError, r"batch\.tensors\[i\]"), (lambda: ndd.readers.file, AttributeError, "readers.File"),
+        (lambda: ndd.random.uniform(seed=3), TypeError, r"RNG\(seed\)"), (lambda: ndd.external_source, AttributeError, "ExternalSource"),
+        (lambda: ndd.fn, AttributeError, "ndd.resize"), (lambda: ndd.pipeline_def, AttributeError, "next_epoch"),
+        (lambda: ndd.image_decoder, AttributeError, "decoders.image"), (lambda: ndd.resise, AttributeError, "resize"),
+        (lambda: picture.as_cpu(), AttributeError, r"cpu\(\)"), (lambda: picture.numpy(), AttributeError, "numpy.asarray"),
+        (lambda: batch.at(0), AttributeError, "tensors"), (lambda: np.asarray(batch), TypeError, "as_tensor"),
+    ]  # fmt: skip
+    for call, kind, text in cases:
+        with pytest.raises(kind, match=text):
+            call()
+    assert not hasattr(picture, "__cuda_array_interface__") and not hasattr(picture, "nothing")
