@@ -174,19 +174,19 @@ class Compose(Container):
         whole = inputs[0] if len(inputs) == 1 else inputs
         source = None if self._stream is None else self._stream.generator()
         if source is None and self.num_threads is None:
-            return self._applied(whole)
+            return self._applied(whole, len(inputs) > 1)
         with draws.drawing_from(source):
             if self.num_threads is None:
-                return self._applied(whole)
+                return self._applied(whole, len(inputs) > 1)
             if self._pool is None:
                 self._pool = ndd.ThreadPool(self.num_threads)
             with ndd.EvalContext(thread_pool=self._pool):
-                return self._applied(whole)
+                return self._applied(whole, len(inputs) > 1)
 
-    def _applied(self, whole: Any) -> Any:
+    def _applied(self, whole: Any, several: bool) -> Any:
         kind = kind_of(whole)
         if kind is None:
-            return self._nested(whole)
+            return self._nested(whole, several)
         plan = self._plans.get(kind)
         if plan is None or plan.transforms != self.transforms:
             plan = self._plans[kind] = _Plan(self.transforms, kind)
@@ -201,7 +201,7 @@ class Compose(Container):
                 return _stacked([plan.run(sample) for sample in whole.reshape(-1, *whole.shape[-3:])], tuple(whole.shape[:-3]))
         return _fresh(plan.run(whole), [whole])
 
-    def _nested(self, whole: Any) -> Any:
+    def _nested(self, whole: Any, several: bool) -> Any:
         if not isinstance(whole, (dict, list, tuple)) and not (isinstance(whole, np.ndarray) and self.takes_arrays):
             raise TypeError(f"Compose takes PIL pictures, tensors, tv_tensors, and dicts, lists and tuples of them; got {described(whole)}")
         leaves = flattened(whole, [])
@@ -209,7 +209,7 @@ class Compose(Container):
             raise TypeError("Compose found no picture, tensor or tv_tensor in the input")
         made = whole
         for step in self.transforms:
-            made = step(*made) if type(made) is tuple and isinstance(step, torch.nn.Module) else step(made)
+            made = step(*made) if several and type(made) is tuple else step(made)
         return made
 
 

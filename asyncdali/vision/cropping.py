@@ -13,7 +13,7 @@ from .arguments import crop_size, fill_values, padding_mode, paddings, whole
 from .boxes import moved_frame, scaled, shifted
 from .enums import InterpolationMode, resizing_mode
 from .families import CanvasFrame, family, kernel
-from .kinds import PIXELS, RASTERS, InputKind, levels_of, picture_like, picture_of, pixels_of
+from .kinds import PIXELS, RASTERS, InputKind, levels_of, moved, picture_like, picture_of, pixels_of
 from .resizing import centred, resized_picture, resized_tensor
 
 _FRAMES = (InputKind.BOXES, InputKind.POINTS)
@@ -47,12 +47,12 @@ def _flip_picture_vertically(picture: PIL.Image.Image) -> PIL.Image.Image:
 
 @kernel(horizontal_flip, *RASTERS)
 def _flip_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.flip(-1)
+    return moved(tensor, lambda part: part.flip(-1))
 
 
 @kernel(vertical_flip, *RASTERS)
 def _flip_tensor_vertically(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.flip(-2)
+    return moved(tensor, lambda part: part.flip(-2))
 
 
 def _mirrored(values: torch.Tensor, frame: CanvasFrame, axis: int) -> torch.Tensor:
@@ -386,7 +386,7 @@ def _ten_picture(picture: PIL.Image.Image, size: object, vertical_flip: bool = F
 
 @kernel(ten_crop, *PIXELS)
 def _ten_tensor(tensor: torch.Tensor, size: object, vertical_flip: bool = False) -> tuple[torch.Tensor, ...]:
-    return _five_tensor(tensor, size) + _five_tensor(tensor.flip(-2 if vertical_flip else -1), size)
+    return _five_tensor(tensor, size) + _five_tensor(moved(tensor, lambda part: part.flip(-2 if vertical_flip else -1)), size)
 
 
 # -------------------------------------------------------------------------------------------------------------- erasing

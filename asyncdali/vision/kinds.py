@@ -7,6 +7,7 @@ imported.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from enum import Enum
 from types import ModuleType
 
@@ -85,6 +86,15 @@ def raw(value: torch.Tensor) -> torch.Tensor:
     """A tensor without its class of torchvision, and without a gradient."""
     plain = value if type(value) is torch.Tensor else value.as_subclass(torch.Tensor)
     return plain.detach() if plain.requires_grad else plain
+
+
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+
+def moved(tensor: torch.Tensor, move: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A tensor after a move of its elements. torch has few operations for large unsigned types, so their bits are moved as signed ones."""
+    signed = _SIGNED.get(tensor.dtype)
+    return move(tensor) if signed is None else move(tensor.view(signed)).view(tensor.dtype)
 
 
 def wrapped(made: torch.Tensor, like: torch.Tensor, **metadata: object) -> torch.Tensor:

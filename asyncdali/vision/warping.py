@@ -18,7 +18,7 @@ from .boxes import hull, moved_frame
 from .cropping import pixel_fill
 from .enums import PIL_CODES, InterpolationMode, interpolation_mode
 from .families import CanvasFrame, family, kernel
-from .kinds import PIXELS, InputKind, levels_of, picture_like
+from .kinds import PIXELS, InputKind, levels_of, moved, picture_like
 from .resizing import as_type
 
 _FRAMES = (InputKind.BOXES, InputKind.POINTS)
@@ -271,7 +271,7 @@ def _rotate_tensor(
     size = (tensor.shape[-2], tensor.shape[-1])
     mode = interpolation_mode(interpolation)
     if (turn % 90 == 0 and expand) or (turn % 180 == 0 and center is None):
-        return torch.rot90(tensor, int(turn) // 90, (-2, -1))
+        return moved(tensor, lambda part: torch.rot90(part, int(turn) // 90, (-2, -1)))
     matrix = affine_matrix((0.0, 0.0) if expand else _from_centre(center, size), -turn, [0.0, 0.0], 1.0, [0.0, 0.0])
     new = _expanded(turn, size) if expand else size
     return warped_tensor(tensor, matrix, new, mode, fill)

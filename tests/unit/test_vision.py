@@ -400,6 +400,9 @@ def test_W5_tv_tensors_keep_their_class(reference):
     assert set(made["mask"].unique().tolist()) <= {0, 50, 100, 150, 200}
     assert made["boxes"].tolist() == [[82 - 40, 3, 82 - 8, 13]] and tuple(made["boxes"].canvas_size) == (15, 82)
     assert made["more"][0].tolist() == [[81 - 8, 3]]
+    swapped = T.Compose([T.CenterCrop(10), lambda image, label: (label, image)])(tensor(), 3)
+    assert swapped[0] == 3 and swapped[1].shape == (3, 10, 10)
+    assert T.Compose([T.CenterCrop(10), lambda both: both[0]])((tensor(), 3)).shape == (3, 10, 10)
     pair = T.CenterCrop(10)(tensor(), torch.tensor(3))
     assert pair[0].shape == (3, 10, 10) and pair[1] == 3
 
@@ -423,6 +426,17 @@ def test_W6_element_types(name, dtype):
         wide = getattr(F, name)(source.float(), *OF_TYPES[name])
         limit = 1.0 if not dtype.is_floating_point else 0.01
         assert (made.double() - wide.double()).abs().max() <= limit
+
+
+def test_W6_large_unsigned_types():
+    """DALI takes uint16. torch has few operations for it."""
+    source = (tensor().int() * 250).to(torch.uint16)
+    for name, arguments in {**OF_TYPES, "normalize": ([0.5], [0.5]), "rotate": (90, 0, True), "ten_crop": (5,)}.items():
+        made = getattr(F, name)(source, *arguments)
+        expected = getattr(F, name)(source.int(), *arguments)
+        made, expected = (made[-1], expected[-1]) if isinstance(made, tuple) else (made, expected)
+        assert made.dtype == (torch.float32 if name == "normalize" else torch.uint16)
+        assert (made.double() - expected.double()).abs().max() <= 1, name
 
 
 def test_W6_normalize_gives_floats():
