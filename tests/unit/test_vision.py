@@ -167,6 +167,13 @@ def test_V3_modes_of_pictures(mode):
     assert made.mode == mode and made.size == (12, 10)
 
 
+@pytest.mark.parametrize("mode", ["P", "I", "CMYK"])
+def test_V3_modes_without_an_operation_are_value_errors(mode):
+    for name, arguments in (("autocontrast", ()), ("posterize", (3,)), ("solarize", (100,)), ("invert", ())):
+        with pytest.raises(ValueError, match=f"mode {mode}"):
+            getattr(F, name)(picture().convert(mode), *arguments)
+
+
 def test_V3_any_number_of_leading_dimensions():
     steps = T.Compose([T.Resize((10, 12))])
     assert steps(tensor().expand(2, 5, 3, -1, -1)).shape == (2, 5, 3, 10, 12)
@@ -287,7 +294,7 @@ class Pictures(torch.utils.data.Dataset):
         return self.steps(picture())
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_V8_workers_of_a_data_loader(context):
     def epoch():
         torch.manual_seed(5)
