@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
-from ...sampling.random_streams import StreamPosition
+from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, Step, register
-from ..kernel_operator import KernelOperator, Kernels, Names
+from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
 from .random import StreamOperator
 
 NOISE = Table(
@@ -24,7 +26,7 @@ NOISE = Table(
         "gaussian: float32[samples, 2] mean and deviation; shot: float32[samples] factor; salt_and_pepper: float32[samples, 2], the chance "
         "that a pixel changes, and the chance that it becomes salt",
     ),
-    Field("stream", "uint64", "where the draws begin, see StreamPosition", ("key", "hi", "lo", "phase")),
+    POSITION,
     Field("flavours", "address", "salt_and_pepper: salt and pepper of each sample, in the element type; else 0"),
     Field("together", "int64[samples]", "salt_and_pepper: elements that change together; else 0"),
     Field("inner", "int64[samples]", "salt_and_pepper: elements from one of these to the next; else 0"),
@@ -45,18 +47,24 @@ class Noise(StreamOperator, KernelOperator):
     places_position = True
     kernel_module = "noise_kernels"
 
+    cuda: ClassVar[str]
+    """The CUDA kernel."""
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        output = self.output(source)
-        return Planned([output], [self.noise(source, output, iteration.position, arguments)])
+        output, counts = self.output(source), source.counts()
+        words = {"flavours": 0, "together": 0, "inner": 0, **self.words(source, arguments), **position_words(iteration.position)}
+        entries = NOISE.entries(inputs=source.addresses, outputs=output.addresses, counts=counts, samples=len(counts), **words)
+        return self.made(source, output, entries, lambda: Cuda(self.cuda, counts, types=types_of(source, output)))
 
-    def noise(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
-        """The step that fills `output`."""
+    def words(self, source: Batch, arguments: Arguments) -> dict[str, np.ndarray]:
+        """The words of NOISE that depend on arguments."""
         raise NotImplementedError
 
 
 @register
 class GaussianNoise(Noise):
+    cuda = "gaussian"
     schema = Schema(
         name="noise.gaussian",
         doc="""Adds normally distributed noise.
@@ -75,15 +83,13 @@ class GaussianNoise(Noise):
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [self.kernels.gaussian_step(inputs[0])]
 
-    def noise(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
-        parameters = np.stack([arguments.scalars("mean"), arguments.scalars("stddev")], axis=1)
-        kernel = self.kernel(source, output)
-        made: Step = self.kernels.make_step(kernel, source, output, position, parameters, cuda="gaussian")
-        return made
+    def words(self, source: Batch, arguments: Arguments) -> dict[str, np.ndarray]:
+        return {"parameters": np.stack([arguments.scalars("mean"), arguments.scalars("stddev")], axis=1)}
 
 
 @register
 class ShotNoise(Noise):
+    cuda = "shot"
     schema = Schema(
         name="noise.shot",
         doc="""Shot noise: ``poisson(max(0, input / factor)) * factor``.
@@ -99,15 +105,13 @@ class ShotNoise(Noise):
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [self.kernels.shot_step(inputs[0])]
 
-    def noise(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
-        parameters = arguments.scalars("factor")[:, None]
-        kernel = self.kernel(source, output)
-        made: Step = self.kernels.make_step(kernel, source, output, position, parameters, cuda="shot")
-        return made
+    def words(self, source: Batch, arguments: Arguments) -> dict[str, np.ndarray]:
+        return {"parameters": arguments.scalars("factor")}
 
 
 @register
 class SaltAndPepper(Noise):
+    cuda = "salt_and_pepper"
     schema = Schema(
         name="noise.salt_and_pepper",
         doc="""Replaces pixels at random by "salt" or "pepper".
@@ -133,7 +137,7 @@ class SaltAndPepper(Noise):
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [self.kernels.salt_and_pepper_step(inputs[0])]
 
-    def noise(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
+    def words(self, source: Batch, arguments: Arguments) -> dict[str, np.ndarray]:
         dtype = storage_dtype(source.dtype)
         chance, share = (_probabilities(arguments, name) for name in ("prob", "salt_vs_pepper"))
         parameters = np.stack([chance, chance * share], axis=1)
@@ -142,9 +146,7 @@ class SaltAndPepper(Noise):
         values = [self._value("salt_val", largest, dtype, arguments), self._value("pepper_val", smallest, dtype, arguments)]
         flavours = np.ascontiguousarray(np.stack(values, axis=1))
         channels, inner = self._channels(source)
-        kernel, tables = self.kernel(source, output), self.kernels.Flavours(flavours, channels, inner)
-        made: Step = self.kernels.make_step(kernel, source, output, position, parameters, "salt_and_pepper", tables)
-        return made
+        return {"parameters": parameters, "flavours": flavours, "together": channels, "inner": inner}
 
     def _value(self, name: str, default: float, dtype: np.dtype, arguments: Arguments) -> np.ndarray:
         if not arguments.given(name):

@@ -4,10 +4,10 @@
 #include "noise.py"
 
 DEVICE Counter counter_of(const int64 *context, int64 sample) {
-    return Counter{(uint64)context[NOISE_STREAM_KEY], (uint64)context[NOISE_STREAM_HI] + 65537u * (uint64)sample, (uint64)context[NOISE_STREAM_LO]};
+    return Counter{(uint64)context[NOISE_POSITION_KEY], (uint64)context[NOISE_POSITION_HI] + 65537u * (uint64)sample, (uint64)context[NOISE_POSITION_LO]};
 }
 
-DEVICE uint64 offset_of(const int64 *context, int64 i) { return (uint64)context[NOISE_STREAM_PHASE] + 257u * (uint64)i; }
+DEVICE uint64 offset_of(const int64 *context, int64 i) { return (uint64)context[NOISE_POSITION_PHASE] + 257u * (uint64)i; }
 
 // A thread computes four neighbouring elements. Their draws begin at the four different words of a block of random words. In float32, only
 // the draw at the last word needs a second block. With one element per thread, every warp would compute two blocks for each element.

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
-from ...compiled.addresses import address_of, products
+from ...compiled.addresses import address_of
 from ...compiled.c_library import same_as_platform
 from ...compiled.convert_kernels import converter, view
 from ...compiled.intrinsics import address, fma32, fma64, load_f32, load_i64, local_array, smaller, view_f64
 from ...compiled.step import Compiled, compiled, inlined, step_variant
-from ...compiled.tables import laid_out
 from ...compiled.vectors import lanes
-from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...sampling.philox_vectors import ELEMENTS, blocks_of, normals_32, words_32
 from ...sampling.random_distributions_kernels import (
     FACTORIALS,
@@ -30,14 +25,11 @@ from ...sampling.random_distributions_kernels import (
     poisson_rejection,
     poisson_small,
 )
-from ...sampling.random_streams import KINDS, StreamPosition
+from ...sampling.random_streams import KINDS
 from ...sampling.random_streams_kernels import cast_bound, normal32, normal64, open_stream, store_value, word
-from ...sampling.stream_tables import position_words
-from ..base import Step, no_explanation
 from .noise import NOISE
 
 at = NOISE.at
-_SOURCE = Path(__file__).with_name("noise_kernels.cu")
 _U = np.uint64
 _SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
 _2_POW_MINUS_32 = np.float32(2.0**-32)
@@ -73,9 +65,9 @@ def gaussian_step(dtype: str) -> Compiled:
         out = elements(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
         parameters = load_i64(context + at.parameters) + 8 * sample
         mean, deviation = load_f32(parameters), load_f32(parameters + 4)
-        key, lo = _U(load_i64(context + at.stream_key)), _U(load_i64(context + at.stream_lo))
-        hi = _U(load_i64(context + at.stream_hi)) + _SAMPLE_STRIDE * _U(sample)
-        offset = _U(load_i64(context + at.stream_phase))
+        key, lo = _U(load_i64(context + at.position_key)), _U(load_i64(context + at.position_lo))
+        hi = _U(load_i64(context + at.position_hi)) + _SAMPLE_STRIDE * _U(sample)
+        offset = _U(load_i64(context + at.position_phase))
         begin, numbers = 0, _new_numbers()
         if vectors:
             # First the elements before the first block boundary of the random stream, then whole rows of elements.
@@ -194,9 +186,9 @@ def shot_step(dtype: str) -> Compiled:
         source = elements(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
         out = elements(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
         factor = load_f32(load_i64(context + at.parameters) + 4 * sample)
-        key, lo = _U(load_i64(context + at.stream_key)), _U(load_i64(context + at.stream_lo))
-        hi = _U(load_i64(context + at.stream_hi)) + _SAMPLE_STRIDE * _U(sample)
-        offset = _U(load_i64(context + at.stream_phase))
+        key, lo = _U(load_i64(context + at.position_key)), _U(load_i64(context + at.position_lo))
+        hi = _U(load_i64(context + at.position_hi)) + _SAMPLE_STRIDE * _U(sample)
+        offset = _U(load_i64(context + at.position_phase))
         inverse = np.float32(np.float32(1) / factor)
         stream, limits, own, made, factorials = new_stream(), _new_limits(), _new_reals(), _new_reals(), _new_factorials()
         constants = _new_constants()
@@ -267,11 +259,11 @@ def salt_and_pepper_step(dtype: str) -> Compiled:
         out = elements(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
         parameters = load_i64(context + at.parameters) + 8 * sample
         chance, salt_chance = load_f32(parameters), load_f32(parameters + 4)
-        key, lo = _U(load_i64(context + at.stream_key)), _U(load_i64(context + at.stream_lo))
-        hi = _U(load_i64(context + at.stream_hi)) + _SAMPLE_STRIDE * _U(sample)
+        key, lo = _U(load_i64(context + at.position_key)), _U(load_i64(context + at.position_lo))
+        hi = _U(load_i64(context + at.position_hi)) + _SAMPLE_STRIDE * _U(sample)
         flavours = elements(load_i64(context + at.flavours) + 2 * itemsize * sample, 2)
         together, inner = load_i64(load_i64(context + at.together) + 8 * sample), load_i64(load_i64(context + at.inner) + 8 * sample)
-        offset = _U(load_i64(context + at.stream_phase))
+        offset = _U(load_i64(context + at.position_phase))
         if count == 0:
             return 0
         pixels, words = count // together, _new_words()
@@ -309,46 +301,3 @@ def cast_values(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     out = np.empty(len(values), dtype)
     _cast(address_of(values), len(values), address_of(out), KINDS[np.dtype(dtype)])
     return out
-
-
-class Flavours(NamedTuple):
-    """The values of salt and pepper, and the pixels that take them together; see the table NOISE."""
-
-    flavours: Entry = 0
-    together: Entry = 0
-    inner: Entry = 0
-
-
-NO_FLAVOURS = Flavours()
-
-
-def make_step(
-    kernel: Compiled, source: Batch, output: Batch, position: StreamPosition, parameters: np.ndarray, cuda: str,
-    flavours: Flavours = NO_FLAVOURS,
-) -> Step:  # fmt: skip
-    """The step for a batch whose draws begin at `position`. Parameters are float32[samples, n].
-
-    cuda  the kernel of ``noise_kernels.cu``
-    """
-    counts = np.ascontiguousarray(products(source.shapes), np.int64)
-    key, hi, lo, phase = position_words(position).values()
-    entries = NOISE.entries(
-        inputs=source.addresses,
-        outputs=output.addresses,
-        counts=counts,
-        parameters=np.ascontiguousarray(parameters, np.float32),
-        stream_key=key,
-        stream_hi=hi,
-        stream_lo=lo,
-        stream_phase=phase,
-        **flavours._asdict(),
-        samples=len(counts),
-    )
-    table, keep = laid_out(entries)
-
-    def launches() -> list[Launch]:
-        name = element_type(storage_dtype(source.dtype))
-        grid = grid_of(int(counts.max(initial=0)), len(counts))
-        return [Launch(Kernel(_SOURCE, cuda, (("IN", name), ("OUT", name))), entries, grid)]
-
-    return Step(kernel.address, table, no_explanation, keep=keep, launches=launches)
