@@ -6,7 +6,7 @@
     print(small.shape, ndd.reductions.mean(small))
 
 Tensors and Batches are the values, operators are functions, readers are classes that are iterated, and random state is an object. Names,
-arguments and results are those of DALI's ``experimental.dynamic``; docs/dynamic.md says what is better.
+arguments and results are those of DALI's ``experimental.dynamic``; docs/pipelines_or_dynamic.md says what is better.
 
     capture.py     Captured loops, which compute one step ahead
     checkpoint.py  Checkpoints: the states of readers and random generators
