@@ -7,6 +7,7 @@ to discard, so that the next epoch begins at the right sample. :meth:`next_epoch
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from enum import Enum, unique
 from typing import Any
@@ -23,6 +24,10 @@ class LastBatchPolicy(Enum):
     FILL = 0
     DROP = 1
     PARTIAL = 2
+
+
+_MOST_EPOCHS = 10_000
+"""Number of epochs that are followed to understand the state of an iterator of DALI."""
 
 
 class OpenEpochs:
@@ -252,9 +257,25 @@ class ReaderEpochs(OpenEpochs):
     def load_of_dali(self, state: dict[str, Any]) -> bool:
         counter, shards = _integers(state, "_counter", None)[0], _integers(state, "_shards_id", len(self._ids))
         ahead = _integers(state, "_counter_per_gpu", len(self.shards))
-        taken = max(0, self._rounded(counter - min(ahead)))
-        self.load({"taken": taken, "turn": (shards[0] - self._ids[0]) % len(self.shards), "ahead": ahead})
+        taken, turn = max(0, self._rounded(counter - min(ahead))), (shards[0] - self._ids[0]) % len(self.shards)
+        if self.continues and not self.sticks:
+            ahead = self._ahead_of_dali(turn, ahead, _integers(state, "_shard_sizes_per_gpu", len(self.shards)))
+        self.load({"taken": taken, "turn": turn, "ahead": ahead})
         return taken > 0
+
+    def _ahead_of_dali(self, turn: int, ahead: list[int], sizes: list[int]) -> list[int]:
+        """`delivered` at a state of DALI, which pairs readers with sizes that are rolled the other way. So both are followed from the first
+        epoch on, until DALI's are those of the state."""
+        count = len(self.shards)
+        mine, theirs, own, others = [0] * count, [0] * count, list(self.shards), list(self.shards)
+        for epoch in range(_MOST_EPOCHS):
+            if epoch % count == turn and theirs == ahead and others == sizes:
+                return mine
+            read, other = (self._rounded(max(map(operator.sub, *pair))) * self._batch_size for pair in ((own, mine), (others, theirs)))
+            mine = [delivered + read - size for delivered, size in zip(mine, own, strict=True)]
+            theirs = [delivered + other - size for delivered, size in zip(theirs, others, strict=True)]
+            own, others = own[1:] + own[:1], others[-1:] + others[:-1]
+        return ahead
 
     def load(self, state: dict[str, Any]) -> None:
         taken, turn = _integers(state, "taken", None)[0], _integers(state, "turn", None)[0]

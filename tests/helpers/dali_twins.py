@@ -118,3 +118,14 @@ def _sample(info: Any) -> np.ndarray:
 def batches(pipe: Any, count: int) -> list[Any]:
     """The outputs of the next iterations, as lists."""
     return [[[np.asarray(one.at(k)).tolist() for k in range(len(one))] for one in pipe.run()] for _ in range(count)]
+
+
+def calls_of(package: Any) -> dict[str, Callable[[], Any]]:
+    """The calls of ``tests/unit/test_serialize_operators.py``, with the functions of `package`."""
+    path = Path(__file__).parents[1] / "unit" / "test_serialize_operators.py"
+    text = path.read_text().split("\nCALLS |= {")[0]
+    names: dict[str, Any] = {"__file__": str(path), "__name__": "calls"}
+    exec(compile(text, str(path), "exec"), names)
+    names["fn"], names["types"] = package.fn, package.types
+    found: dict[str, Callable[[], Any]] = names["CALLS"]
+    return found
