@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib
+import json
 import logging
 import os
 import pickle
@@ -239,10 +240,7 @@ def serve(descriptions: Any) -> None:
     from ..compiled import waiting
     from ..compiled.step import collecting
 
-    found = []
-    with contextlib.suppress(EOFError):
-        while True:
-            found.append(pickle.load(descriptions))  # from our own process
+    found = _read(descriptions)
     with collecting(waiting.CompilePolicy.LIST) as listed:
         for made in found:
             _prepare(made)
@@ -253,6 +251,15 @@ def serve(descriptions: Any) -> None:
         later = [made for made in found if not _prepare(made)]
     for made in later:
         _prepare(made)
+
+
+def _read(descriptions: Any) -> list[Any]:
+    """What this process has described to its helper."""
+    found = []
+    with contextlib.suppress(EOFError):
+        while True:
+            found.append(pickle.load(descriptions))  # from our own process
+    return found
 
 
 def _prepare(made: Any) -> bool:
@@ -283,23 +290,40 @@ def _make(
 # --- kernels that are missing, and all kernels
 
 
+_LONGEST_LISTING_S = 120
+"""Making the operators of a pipeline takes less than a second of a processor."""
+
+
 def missing(operators: Sequence[PlannedOperator]) -> list[str]:
     """Names of kernels that the operators of a plan need and that are not in the cache. Nothing is compiled.
 
-    Kernels whose types come with the data are not known before the first batch. Operators with side effects are left out."""
+    Another process makes the operators: here, the address 0 of a kernel could stay behind in an operator's tables. Kernels whose types come
+    with the data are not known before the first batch. Operators with side effects, or with objects of the user's as arguments, are left
+    out. RuntimeError if the process fails."""
+    from ..compiled.cache import for_child
+
+    command = python_command(_PROGRAM.replace("compiling.serve(", "compiling.list_missing("), str(os.getpid()))
+    done = subprocess.run(
+        command, input=described(operators), capture_output=True, env=for_child(), timeout=_LONGEST_LISTING_S, check=False
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"the process that lists missing kernels failed: {done.stderr.decode(errors='replace')[-2000:]}")
+    names: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return names
+
+
+def list_missing(descriptions: Any) -> None:
+    """Print the sorted names of missing kernels, in JSON. Runs in a process of its own."""
+    from ..compiled import waiting
     from ..compiled.step import collecting
     from ..device.threads import kernels_of_threads
 
-    environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
-    with collecting() as found:
+    with collecting(waiting.CompilePolicy.LIST) as found:
         for kernel in kernels_of_threads():
             kernel.compile()
-        for planned in operators:
-            spec = planned.spec
-            if Trait.ACTS_OUTSIDE not in planned.kind.traits:
-                with contextlib.suppress(Exception):  # a wrong argument: build() names it
-                    _make(planned.kind, environment, spec.device, spec.constants, spec.argument_inputs, spec.input_count, spec.output_count)
-    return sorted(kernel.name for kernel in found.values())
+        for made in _read(descriptions):
+            _prepare(made)
+    print(json.dumps(sorted(kernel.name for kernel in found.values())))
 
 
 _DECLARES = re.compile(r"^(@step$|@compiled\(|\w+ = Compiled\()", re.MULTILINE)

@@ -530,7 +530,13 @@ from asyncdali.runtime import compiling
 def missing():
     return compiling.missing(doctor.setup_of(coins()).planned)
 
+@pipeline_def(batch_size=2, num_threads=1, device_id=None)
+def pictures():
+    return fn.resize(fn.decoders.image(fn.external_source(source=lambda: [b"", b""])), size=[8, 8])
+
 first = missing()
+decoding = compiling.missing(doctor.setup_of(pictures()).planned)
+assert {"window.decode_window", "jpeg_kernels.decode_step", "resize_kernels.resize_image"} <= set(decoding), decoding
 kept = len(list(Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.kernel")))
 finding = checks.missing_kernels(doctor.setup_of(coins()))
 assert finding.note and finding.check == "missing_kernels" and first[0] in finding.message
