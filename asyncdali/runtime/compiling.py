@@ -298,8 +298,8 @@ def missing(operators: Sequence[PlannedOperator]) -> list[str]:
     """Names of kernels that the operators of a plan need and that are not in the cache. Nothing is compiled.
 
     Another process makes the operators: here, the address 0 of a kernel could stay behind in an operator's tables. Kernels whose types come
-    with the data are not known before the first batch. Operators with side effects, or with objects of the user's as arguments, are left
-    out. RuntimeError if the process fails."""
+    with the data are not known before the first batch, nor those that an operator needs after it has run another kernel. Operators with
+    side effects, or with objects of the user's as arguments, are left out. RuntimeError if the process fails."""
     from ..compiled.cache import for_child
 
     command = python_command(_PROGRAM.replace("compiling.serve(", "compiling.list_missing("), str(os.getpid()))
