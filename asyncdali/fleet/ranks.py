@@ -208,7 +208,7 @@ class RankLoader:
         An iteration fails on the ranks that make the failing sample, or on all ranks if each makes all samples (:attr:`made_whole`). The
         next iteration over the loader continues behind the failed one.
         """
-        return self.pipeline.epoch() if self._counted() is None else _Epoch(self)
+        return self.pipeline.epoch() if self._counted() is None else _EpochOfRank(self)
 
     def _counted(self) -> RankEpochs | None:
         """The position in the epochs under the last-batch policy. None without a policy. Builds."""
@@ -327,14 +327,14 @@ class RankLoader:
         self.pipeline.close()
 
 
-class _Epoch:
+class _EpochOfRank:
     """The batches that are left of an epoch under a last-batch policy. An object and no generator, as the epochs of a pipeline."""
 
     def __init__(self, loader: RankLoader):
         self._loader: RankLoader | None = loader
         self._begun = self._over = False
 
-    def __iter__(self) -> _Epoch:
+    def __iter__(self) -> _EpochOfRank:
         return self
 
     def __next__(self) -> Any:

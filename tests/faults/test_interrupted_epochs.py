@@ -138,7 +138,7 @@ EPOCHS = """
             self.pipe = self.pipes[0]
             self.inside = {
                 "run": (Pipeline.run, Pipeline.reset), "outputs": (Pipeline.schedule_run, Pipeline.outputs, Pipeline.reset),
-                "epoch": (Epoch.__next__,), "anext": (Running._run_async,), "rank": (ranks._Epoch.__next__,),
+                "epoch": (Epoch.__next__,), "anext": (Running._run_async,), "rank": (ranks._EpochOfRank.__next__,),
             }.get(use, (BaseIterator.__next__, BaseIterator.reset))
             self.resets = use in ("run", "outputs", "manual")
             self.epoch, self.ended = None, False
