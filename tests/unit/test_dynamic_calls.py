@@ -1,11 +1,14 @@
 """Calls of operators in dynamic mode: bricks are found again, and equal pipelines' results."""
 
+import weakref
+
 import numpy as np
 import pytest
 
 import asyncdali.dynamic as ndd
 from asyncdali import fn, pipeline_def
 from asyncdali.imperative.contexts import EvalContext
+from asyncdali.runtime.templates import whole
 
 PICTURES = [np.random.default_rng(k).integers(0, 256, (11 + k, 13, 3), np.uint8) for k in range(3)]
 
@@ -44,7 +47,7 @@ def test_results_equal_those_of_pipelines(name):
 
 def test_a_brick_is_found_again():
     x = ndd.tensor(PICTURES[0], layout="HWC")
-    with EvalContext() as context:  # one that other tests have not used
+    with EvalContext(num_threads=1) as context:  # its table of bricks is its own
         ndd.flip(x)
         bricks = context.engine.bricks
         before = len(bricks)
@@ -83,3 +86,29 @@ def test_random_operators_with_inputs_may_be_called_again_and_again():
     for state, expected in zip(states, made, strict=True):
         again = ndd.noise.gaussian(pictures, stddev=9.0, rng=ndd.random.RNG(state=state))
         np.testing.assert_array_equal([np.asarray(item) for item in again.tensors], expected)
+
+
+def test_the_words_of_a_template_live_while_compiled_code_reads_them(monkeypatch):
+    """The memory of a temporary array may be another thread's before it is read."""
+    arrays, lives = [], []
+
+    def address_of(array):
+        arrays.append(weakref.ref(array))
+        return address(array)
+
+    def relocate(*words):
+        lives.append(all(reference() is not None for reference in arrays))
+        return whole_relocate(*words)
+
+    address = whole.address_of
+    monkeypatch.setattr(whole, "address_of", address_of)
+    x = ndd.batch(PICTURES, layout="HWC")
+    with EvalContext(num_threads=1) as context:
+        for _ in range(3):
+            ndd.flip(x, vertical=1)
+        (brick,) = [found for found in context.engine.bricks._known.values() if found._templates is not None and found._templates._known]
+        (template,) = brick._templates._known.values()
+        whole_relocate, template._relocate = template._relocate, relocate
+        arrays.clear()
+        ndd.flip(x, vertical=1)
+    assert lives == [True] and len(arrays) >= 3

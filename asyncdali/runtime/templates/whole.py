@@ -157,7 +157,8 @@ class SegmentTemplate:
                 bases.append(address_of(owner))
             edges[output.edge] = batch
         source, places = self._whole
-        self._relocate(at, self._words, source, places, address_of(np.array(bases, np.int64)), len(self._places))
+        words = np.array(bases, np.int64)  # named, because another thread may get the memory of a temporary array before it is read
+        self._relocate(at, self._words, source, places, address_of(words), len(self._places))
         if not timed:
             block[_TIMES] = 0
         return self.job.moved(block, at, self._words, (self, tables))
