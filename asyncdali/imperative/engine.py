@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from asyncdali_workers.interrupts import uninterrupted
 
 from ..device.buffers import BufferPool
 from ..device.threads import WorkerState, WorkerThreads
@@ -101,13 +102,20 @@ class CallEngine:
             return
         done = threading.Event()
         job.finished = done.set
-        workers.submit(job, job.count - 1)
+        # The last thread to leave the job reports its end. An interrupt of this thread between leaving and reporting would lose the end.
+        # No interrupt waits longer for it: this thread is in compiled code, which handlers of signals do not enter.
+        offered = False
         try:
-            job.work(self.state())
+            with uninterrupted():
+                workers.submit(job, job.count - 1)
+                offered = True
+                job.work(self.state())
             done.wait()
         except BaseException:  # an interrupt: no thread may work on memory that this call drops
             job.stop()
-            done.wait()
+            with uninterrupted():
+                if offered:
+                    done.wait()
             raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -270,3 +271,24 @@ def test_a_call_of_long_work_uses_threads_and_ends_with_an_error_of_a_sample() -
         good, bad = np.frombuffer(b"P5 1 1 255\n\x07", np.uint8), np.zeros(4, np.uint8)
         with pytest.raises(RuntimeError, match="sample 5"):
             ndd.decoders.image(ndd.batch([bad if k == 5 else good for k in range(8)]))
+
+
+def test_an_interrupt_after_the_own_part_of_a_shared_call_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = ndd.batch([np.full((200, 200, 3), k, np.uint8) for k in range(8)])
+    with ndd.EvalContext(num_threads=2) as context:
+        expected = np.asarray(ndd.gaussian_blur(batch, window_size=5).tensors[3])
+        workers = context.engine.crew.workers()
+        assert workers is not None
+        take_part = workers.take_part
+
+        def interrupted(job: object, thread: int) -> bool:
+            last = take_part(job, thread)  # type: ignore[arg-type]
+            signal.raise_signal(signal.SIGINT)
+            return last
+
+        monkeypatch.setattr(workers, "take_part", interrupted)
+        monkeypatch.setattr("asyncdali.imperative.bricks._LONG_NS", 0)
+        with pytest.raises(KeyboardInterrupt):
+            ndd.gaussian_blur(batch, window_size=5)
+        monkeypatch.undo()
+        assert np.array_equal(np.asarray(ndd.gaussian_blur(batch, window_size=5).tensors[3]), expected)
