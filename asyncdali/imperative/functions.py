@@ -110,7 +110,7 @@ _ELSEWHERE = {
     "pipeline_def": "dynamic mode has no pipelines: call operators in a loop over ndd.readers.File(...).next_epoch(batch_size)",
     "Pipeline": "dynamic mode has no pipelines: call operators in a loop over ndd.readers.File(...).next_epoch(batch_size)",
 }
-"""What programs look for here, because pipelines have it."""
+"""Names of pipelines that dynamic mode lacks, and the right spelling."""
 
 
 def _missing(root: types.ModuleType, old: dict[str, str], name: str) -> NoReturn:

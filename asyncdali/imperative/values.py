@@ -134,7 +134,7 @@ class DynamicValue:
         return held.shapes
 
     def _known(self) -> KnownOutput:
-        """What is known without computing."""
+        """The facts that are known without computing."""
         held = self._held
         if held is not None:
             return KnownOutput(held.dtype, held.ndim, held.layout, held.device, len(held.shapes))
