@@ -75,7 +75,7 @@ class Brick:
         self.output_device = "cpu" if device in (None, "cpu") else "gpu"
         self.schema = schema
         self.origin = device, constants, tuple(named)
-        """What it was made of: the device, the constants, and the names of argument inputs."""
+        """The parts of its call: the device, the constants, and the names of argument inputs."""
         self.path = _path(schema, constants)
         self.operators: list[BuiltOperator] = []
         self.given: list[int] = [-1] * len(sources)

@@ -1,4 +1,4 @@
-"""Captured loops: what the body of a loop calls is computed one step ahead, on a thread in the background.
+"""Captured loops: calls in the body of a loop are computed one step ahead, on a thread in the background.
 
 A loop records the operators that a step calls, and where their inputs come from: the item of the step, results of earlier calls, and small
 constants. While the body runs, the next item is read and the recorded calls are computed for it, as a prediction. A call of the next step
@@ -6,8 +6,8 @@ takes a prediction only if brick, inputs and the position of its random stream a
 results, errors and the states of readers and generators are those of the loop without capture, whatever the body does, and the worst case
 is work in vain. Nothing moves ahead but predictions: readers and generators move when the loop does.
 
-An input counts as the same if nobody has got at its memory: values that were read, viewed or handed to another library are computed with
-at the call, because they may have been changed.
+An input counts as the same if the program has not got its memory: values that were read, viewed or handed to another library are
+computed with at the call, because they may have been changed.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class _Prediction(NamedTuple):
             self.work.declared = known(self.work.batches())
             return
         self.work.declared = known(made.outputs)
-        for item in self.computation.inputs:  # they may be changed as soon as somebody gets at their memory
+        for item in self.computation.inputs:  # they may be changed as soon as the program gets their memory
             if item.work is not None:
                 item.work.dependents.append(weakref.ref(self.work))
 
@@ -284,7 +284,7 @@ class CapturedLoop:
             self._thread = None
 
     def _note_reads(self) -> None:
-        """Note which results of the step somebody has read: they will be needed in the next one, too."""
+        """Note which results of the step the program has read: they will be needed in the next one, too."""
         if self._kept:
             self._reads = [work.read for work in self._kept[1:]]
 
@@ -448,7 +448,7 @@ class CapturedLoop:
         return id(self._kept[source.call + 1]), source.number, source.layout
 
     def _source(self, value: DynamicValue) -> _InputSource | None:
-        """Where an input comes from; None: nobody can know it before."""
+        """Where an input comes from; None: it cannot be known before."""
         work, is_tensor = value._work, isinstance(value, Tensor)
         if value._held is None and work is not None:
             place = self._places.get(id(work))
@@ -488,7 +488,7 @@ def _check_sizes(given: Sequence[Samples], size: int) -> None:
 def _graphs(calls: Sequence[_Recorded | None], size: int) -> list[int]:
     """The graph of each call, -1 for a call that is computed alone.
 
-    A call behind a lone call behind a graph is in a later graph, because a graph needs all its inputs when it begins.
+    A call behind a single call behind a graph is in a later graph, because a graph needs all its inputs when it begins.
     """
     graphs: list[int] = []
     behind: list[int] = []

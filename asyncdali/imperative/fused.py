@@ -31,7 +31,7 @@ class FusedCall(NamedTuple):
 
 
 class FusedOutputs(NamedTuple):
-    """What a graph has made for a call. Outputs that only calls of the graph read have shapes, but no contents any more."""
+    """The outputs that a graph has made for a call. Outputs that only calls of the graph read have shapes, but no contents any more."""
 
     outputs: list[Samples]
     have_contents: bool
@@ -98,7 +98,7 @@ class FusedProgram:
         return outputs, given
 
     def run(self, given: Sequence[Samples], positions: Sequence[object]) -> list[FusedOutputs]:
-        """What was made for each call. Raises the first error.
+        """The outputs of each call. Raises the first error.
 
         `given`: the inputs that are no outputs of calls, in their order. `positions`: of random streams, for each call.
         """

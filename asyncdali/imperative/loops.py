@@ -35,7 +35,7 @@ class LoopCall(NamedTuple):
 
 
 class Loop(Protocol):
-    """What calls need of a loop."""
+    """The part of a loop that calls use."""
 
     ended: bool
 

@@ -71,7 +71,7 @@ class ReaderState:
             data = base64.b64decode(given, validate=True)
             head, body = data[: len(_MAGIC) + 8].decode("ascii"), data[len(_MAGIC) + 8 :]
             if head != f"{_MAGIC}{zlib.crc32(body):08x}":
-                raise ValueError("its checksum does not match")
+                raise ValueError("the checksum of the state does not match")
             found = json.loads(body)
             progress = found["progress"]
             checked = None if progress is None else (int(progress[0]), int(progress[1]))

@@ -43,9 +43,9 @@ class DelayedCall:
         self.declared = declared
         self.where = where
         self.dependents: list[weakref.ReferenceType[DelayedCall]] = []
-        """Calls that will be computed of its outputs: before somebody gets the outputs' memory, which they may change."""
+        """Calls that will be computed of its outputs: before the program gets the outputs' memory, which it may change."""
         self.read = 0
-        """A bit for each output whose memory somebody has got, so that it may have been changed."""
+        """A bit for each output whose memory the program has got, so that it may have been changed."""
         self.told = False
         """Whether its error was raised."""
 

@@ -254,7 +254,7 @@ def serve(descriptions: Any) -> None:
 
 
 def _read(descriptions: Any) -> list[Any]:
-    """What this process has described to its helper."""
+    """The descriptions that this process has sent to its helper."""
     found = []
     with contextlib.suppress(EOFError):
         while True:

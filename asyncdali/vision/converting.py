@@ -183,7 +183,7 @@ class Identity(Transform):
 class Lambda(Transform):
     """A function of your own, for leaves of some classes (by default all)."""
 
-    random = True  # nobody knows what the function does
+    random = True  # the function may draw
     takes_arrays = True
 
     def __init__(self, lambd: Callable[..., Any], *types: type):

@@ -26,7 +26,7 @@ DEVICES = ("cpu", "gpu", "cuda")
 
 
 class CanvasFrame(NamedTuple):
-    """What boxes and key points are measured in."""
+    """The unit of boxes and key points."""
 
     canvas: tuple[int, int]
     """Height and width of the picture."""

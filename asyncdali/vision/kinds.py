@@ -16,13 +16,13 @@ import PIL.Image
 import torch
 
 Leaf = PIL.Image.Image | torch.Tensor
-"""What is transformed: a picture, a tensor or a tv_tensor."""
+"""A leaf of an input: a picture, a tensor or a tv_tensor."""
 Leaves = list[object]
 """All values of a nested input."""
 
 
 class InputKind(Enum):
-    """What an input is."""
+    """The kind of an input."""
 
     PICTURE = "PIL picture"
     TENSOR = "tensor"
@@ -65,7 +65,7 @@ def needed_tv_tensors(what: str) -> ModuleType:
 
 
 def kind_of(value: object) -> InputKind | None:
-    """What a value is; None: nothing that is transformed."""
+    """The kind of a value; None: nothing that is transformed."""
     found = _known.get(type(value))
     if found is not None:
         return found

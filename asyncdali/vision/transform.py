@@ -17,7 +17,7 @@ from .families import DEVICES, family_of
 from .kinds import PIXELS, InputKind, Leaf, Leaves, described, kind_of, size_of
 
 Params = dict[str, Any]
-"""What one call has drawn or looked up, by name."""
+"""The draws and look-ups of one call, by name."""
 _SIZED = (*PIXELS, InputKind.PICTURE, InputKind.MASK, InputKind.BOXES, InputKind.POINTS)
 
 
@@ -131,7 +131,7 @@ class Transform:
         return self(*inputs)
 
     def refused(self, value: object) -> object:
-        """What a class does with one value that it does not take."""
+        """Raise the error for a value that the class does not take."""
         raise TypeError(f"{type(self).__name__} takes PIL pictures, tensors, tv_tensors, and dicts, lists and tuples of them; "
                         f"got {described(value)}")  # fmt: skip
 

@@ -87,7 +87,7 @@ def test_K1_sources_drive_loops():
     assert captured[2].captured_calls >= 2 * 5
 
 
-def test_K1_a_loop_without_calls_is_told(files):
+def test_K1_a_loop_without_calls_warns(files):
     reader = ndd.readers.File(files=files)
     with pytest.warns(UserWarning, match="no operator") as told:
         for _ in range(2):
@@ -322,7 +322,7 @@ def test_K6_a_second_loop_is_recorded_again(files):
 # --- K7
 
 
-def test_K7_an_error_is_raised_at_the_call_and_the_loop_goes_on(files, tmp_path):
+def test_K7_an_error_is_raised_at_the_call_and_the_loop_continues(files, tmp_path):
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"no picture")
     names = [*files[:5], str(bad), *files[6:]]

@@ -415,7 +415,7 @@ class Program:
         self.length = draw.random()
 
     def step(self, k, item, rng):
-        """What the loop does with an item, as bytes."""
+        """The results of the loop for an item, as bytes."""
         content, label = item
         found = [*label.tensors]
         for name in self.steps:

@@ -64,7 +64,7 @@ def test_R1_arguments_are_checked_when_a_reader_is_made(files, tmp_path):
     ndd.readers.File(file_root=str(tmp_path / "nowhere"), lazy_init=True)
 
 
-def test_R1_other_spellings_are_told_the_right_one():
+def test_R1_errors_name_the_right_spelling():
     with pytest.raises(AttributeError, match=r"readers\.File\(\.\.\.\)\.next_epoch"):
         ndd.readers.file  # noqa: B018
     with pytest.raises(AttributeError, match="VideoResize"):
@@ -332,7 +332,7 @@ def test_R10_a_context_is_entered_only_while_an_item_is_read(reader):
         reader().next_epoch(ctx=3)
 
 
-def test_R10_another_thread_may_go_on(reader):
+def test_R10_another_thread_may_continue(reader):
     items = reader().next_epoch(batch_size=5, ctx=ndd.EvalContext(num_threads=1))
     assert numbers(next(items)) == [0, 1, 2, 3, 4]
     found = []

@@ -124,7 +124,7 @@ def test_sources_by_position_are_asked_for_the_step():
     ([np.zeros((2, 1))], {}, "cannot be asked for the data of a given step"),
     (lambda info: np.int64(1), {"batch": False, "parallel": True}, "parallel=False"),
 ], ids=["fed", "an iterable", "parallel"])  # fmt: skip
-def test_data_that_cannot_be_had_again_is_refused(source, options, text):
+def test_data_that_cannot_be_made_again_is_refused(source, options, text):
     with pytest.raises(RuntimeError, match=text):
         replay(sourced(source, **options), 3)
 

@@ -9,7 +9,7 @@ DEVICE float32 root(float32 x) { return std::sqrt(x); }
 DEVICE float32 root(float32 x) { return __fsqrt_rn(x); }
 #endif
 
-// What all pixels of a row have in common: the displacement along x (water), or the distance from the middle along y (sphere).
+// The values that all pixels of a row share: the displacement along x (water), or the distance from the middle along y (sphere).
 struct Row { float32 y, value, middle_x, middle_y, half; };
 
 DEVICE Row row_of(int64 y, int64 height, int64 width, const float32 *p) {
