@@ -49,7 +49,9 @@ VALUES: dict[str, list[Any]] = {
 }  # fmt: skip
 """Values of the other parameters of factories. An impossible combination, for which the factory raises an error, is left out."""
 
+_WITHOUT_HALVES = [name for name in VALUES["dtype"] if name != "float16"]
 OWN_VALUES: dict[str, dict[str, list[Any]]] = {
+    **{factory: {"dtype": _WITHOUT_HALVES, "in_dtype": _WITHOUT_HALVES} for factory in ("debayer_step", "extreme_step", "jitter_step")},
     "whole_step": {"kind": ["value", "square"], "in_dtype": ["uint8", "int32", "int64"]}, "_lookup_with_bytes": {"out_dtype": _STORED},
 }  # fmt: skip
 """Values of parameters of one factory, by its name."""
