@@ -16,6 +16,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -52,6 +53,9 @@ def _folder() -> Path:
     """Compiled kernels are kept between runs. Their names are digests of their contents."""
     folder = Path(tempfile.gettempdir()) / f"asyncdali-host-kernels-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} belongs to another user, or others may write to it: its libraries are not loaded")
     return folder
 
 

@@ -57,12 +57,11 @@ def _puller(source: object, cycle: str | bool | None) -> Callable[[], object]:
 def _is_plain(source: Callable[..., object]) -> bool:
     """Whether a callable can be called without arguments. One whose signature Python does not know counts as one."""
     try:
-        inspect.signature(source).bind()
-    except TypeError:
-        return False
+        parameters = inspect.signature(source).parameters.values()
     except ValueError:
         return True
-    return True
+    many = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(item.default is not inspect.Parameter.empty or item.kind in many for item in parameters)
 
 
 def _checked_device(given: object) -> Device | None:

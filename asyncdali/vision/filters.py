@@ -134,7 +134,7 @@ def _through_jpeg(picture: PIL.Image.Image, quality: object) -> PIL.Image.Image:
     except OSError as error:
         raise ValueError(f"a picture of mode {picture.mode} cannot be a JPEG file: {error}; convert it to RGB first") from error
     memory.seek(0)
-    made = PIL.Image.open(memory)
+    made = PIL.Image.open(memory, formats=("JPEG",))
     made.load()
     return made
 

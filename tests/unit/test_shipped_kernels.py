@@ -243,8 +243,14 @@ def test_no_kernel_needs_numba_at_run_time(tools):
     names = ("walk", "number_codes", "scan_frames", "read_at_once", "is_header", "scan_tar", "mask_pixel")
     chosen = [kernel for kernel in compile_kernels.kernels() if kernel.name.rpartition(".")[2] in names]
     assert len(chosen) > len(names)
+    looked_at = 0
     for kernel in chosen:
         kernel.compile()
         stored = cache.entry(kernel._function, str(kernel._signature), kernel._variant)
-        needs = set(MachineCode.from_bytes(stored.kept()).needs) - {"NRT_MemInfo_call_dtor"}
+        contents = stored.kept()
+        if contents is None:  # compiled earlier in this process, while a test had another folder for kernels
+            continue
+        looked_at += 1
+        needs = set(MachineCode.from_bytes(contents).needs) - {"NRT_MemInfo_call_dtor"}
         assert not [name for name in needs if name.startswith(("numba_", "NRT_"))], kernel.name
+    assert looked_at
