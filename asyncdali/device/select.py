@@ -64,15 +64,28 @@ make_driver: Callable[[], Driver] = _cupy_driver
 """Tests put a stand-in here."""
 
 
+def _users_context() -> int:
+    """The calling thread's CUDA context; 0 if it has none. ``torch.cuda.set_device`` may have made it before our driver is made."""
+    if _driver is not None:
+        return _driver.current()
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    context = ctypes.c_void_p()
+    library.cuCtxGetCurrent(ctypes.byref(context))  # an error before CUDA is initialised: then there is no context
+    return context.value or 0
+
+
 @contextmanager
 def users_device() -> Iterator[None]:
     """Restore the calling thread's device after the block, because the thread is the user's."""
-    before = None if _driver is None else _driver.current()
+    before = _users_context()
     try:
         yield
     finally:
         if _driver is not None:
-            _driver.restore(before or 0)
+            _driver.restore(before)
 
 
 def _wish() -> str:

@@ -9,6 +9,7 @@ import pytest
 from helpers import kernels
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.device import select
 from asyncdali.device.cuda.commands import Commands
 from asyncdali.device.cuda.memory import DevicePool, Events
 from asyncdali.operators.base import REGISTRY
@@ -267,3 +268,24 @@ def test_streams_and_events_of_closed_pipelines_are_used_again(cuda):
         gc.collect()
     assert cuda.calls["stream_create"] <= 4  # two per pipeline; other threads may release a pipeline after the next one was built
     assert len(cuda._events) < 100
+
+
+def test_the_first_use_of_the_driver_restores_the_context_of_another_library(monkeypatch):
+    """As with ``torch.cuda.set_device(1)`` before the first pipeline: the driver is made inside of the block."""
+    restored = []
+
+    class Library:
+        @staticmethod
+        def cuCtxGetCurrent(place):
+            place._obj.value = 77
+            return 0
+
+    class Driver:
+        def restore(self, context):
+            restored.append(context)
+
+    monkeypatch.setattr(select, "_driver", None)
+    monkeypatch.setattr(select.ctypes, "CDLL", lambda name: Library)
+    with select.users_device():
+        select._driver = Driver()
+    assert restored == [77]
