@@ -1,4 +1,4 @@
-"""Asks the CUDA driver whether it is initialised, without initialising it."""
+"""Asks the CUDA driver whether it is initialised, and for the current context, without initialising it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ def cuda_initialised() -> bool:
         if driver.cuDeviceGetCount(ctypes.byref(count)) != NOT_INITIALISED:
             return True
     return False
+
+
+def current_context() -> int:
+    """The calling thread's CUDA context, for ``cuCtxSetCurrent``; 0 if it has none, or if this process has not loaded the driver."""
+    for path in loaded_libraries("libcuda.so"):
+        try:
+            driver = ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_NOW)
+        except OSError:
+            continue
+        context = ctypes.c_void_p()
+        driver.cuCtxGetCurrent(ctypes.byref(context))  # an error before CUDA is initialised: then there is no context
+        return context.value or 0
+    return 0
 
 
 def check_fork_allowed() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from asyncdali_workers.cuda import current_context
+
 from .._notices import warn
 
 if TYPE_CHECKING:
@@ -66,15 +68,7 @@ make_driver: Callable[[], Driver] = _cupy_driver
 
 def _users_context() -> int:
     """The calling thread's CUDA context; 0 if it has none. ``torch.cuda.set_device`` may have made it before our driver is made."""
-    if _driver is not None:
-        return _driver.current()
-    try:
-        library = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    context = ctypes.c_void_p()
-    library.cuCtxGetCurrent(ctypes.byref(context))  # an error before CUDA is initialised: then there is no context
-    return context.value or 0
+    return current_context() if _driver is None else _driver.current()
 
 
 @contextmanager
