@@ -159,6 +159,29 @@ def test_a_function_may_raise_the_error(files):
     pipe.close()
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, KeyError])
+def test_an_interrupted_repair_is_done_again_and_listed(files, kind):
+    calls = []
+
+    def decide(error, entry):
+        calls.append(entry.index)
+        if calls.count(23) == 1 and entry.index == 23:  # 17, of the same iteration, is left out already
+            raise kind("now")
+        return "replace"
+
+    pipe, made = make(files, on_error=decide), []
+    while len(made) < 8:
+        try:
+            made += stream(pipe, 1)
+        except kind:
+            pass
+    expected = make(files, on_error="replace")
+    assert made == stream(expected, 8)
+    assert sorted(entry.index for entry in pipe.quarantine()) == sorted(BROKEN)
+    for one in (pipe, expected):
+        one.close()
+
+
 def test_a_wrong_answer_is_named(files):
     pipe = make(files, on_error=lambda error, entry: "ignore")
     with pytest.raises(ValueError, match="on_error returned 'ignore'"):

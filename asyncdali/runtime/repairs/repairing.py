@@ -112,6 +112,9 @@ class Repairs:
             record.error = error
         except NoReplacement:
             pass  # the cause is not the data: the first error is raised
+        except BaseException:  # an interrupt, or an error of the user's function: the next call repairs the iteration from the beginning
+            self._forget(attempt)
+            raise
         self._forget(attempt)
 
     # --- bad samples
