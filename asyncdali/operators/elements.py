@@ -44,7 +44,7 @@ class ElementOperator(TwoFileOperator):
     """The number of this function in kernels that can apply it to bytes while they read (``color.cuh``); 0: they cannot."""
 
     @staticmethod
-    def element(value: object, numbers: object) -> Any:
+    def element(value: Any, numbers: Any) -> Any:
         """The output element for an input element, as float32. `numbers` is a tuple of float32, in the order of the class's `numbers`.
 
         Numba compiles it into the step. The result is rounded and clamped to the output type, as ``cast`` does.
