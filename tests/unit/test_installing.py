@@ -50,7 +50,7 @@ def whole_copy(folder):
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", ".hypothesis", ".pytest_cache", "results", "*.nb[ic]", "*.kernel")
     for name in FOR_DEVELOPERS:
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
-    for name in ("CHANGELOG.md", "SECURITY.md", ".gitignore"):
+    for name in ("CHANGELOG.md", "CHANGELOG-archive.md", "SECURITY.md", ".gitignore"):
         shutil.copy(ROOT / name, folder)
     return folder
 
