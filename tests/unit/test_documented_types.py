@@ -50,7 +50,8 @@ def package(tmp_path_factory) -> Path:
     for name in OWN:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(textwrap.dedent(OWN_FILES[name]).lstrip("\n"))
-    (folder / "pyproject.toml").symlink_to(ROOT / "pyproject.toml")
+    for name in ("asyncdali_workers", "pyproject.toml"):
+        (folder / name).symlink_to(ROOT / name)
     return folder
 
 

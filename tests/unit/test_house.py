@@ -500,15 +500,17 @@ def test_the_search_finds_any():
     assert mentions_any("def f(a: int, *b: list[Any]) -> None: ...\ndef g(a: int) -> int: ...\ndef h(a): ...") == [True, False]
 
 
-def test_mypy_sees_both_packages():
-    """workers/ is installed as asyncdali_workers. A link gives the folder this name, so its types are checked where asyncdali uses it."""
+def test_builds_mypy_and_checkouts_see_the_same_two_packages():
+    """Both lie beside pyproject.toml under their installed names: no build, finder or type checker needs a map of folders."""
     tomllib = pytest.importorskip("tomllib")  # Python 3.11
-    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mypy"]
-    assert settings["packages"] == ["asyncdali", "asyncdali_workers"]
-    link = ROOT.parent / settings["mypy_path"].removeprefix("$MYPY_CONFIG_FILE_DIR/") / "asyncdali_workers"
-    if not (ROOT.parent / ".git").exists():
-        pytest.skip("an archive of the sources has no links")
-    assert link.resolve() == ROOT.parent / "workers"
+    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]
+    packages = ["asyncdali", "asyncdali_workers"]
+    assert settings["mypy"]["packages"] == packages and "mypy_path" not in settings["mypy"]
+    assert sorted({name.partition(".")[0] for name in settings["setuptools"]["packages"]}) == packages
+    assert "package-dir" not in settings["setuptools"]
+    assert all((ROOT.parent / name / "__init__.py").is_file() and not (ROOT.parent / name).is_symlink() for name in packages)
+    if (ROOT.parent / ".git").exists():  # an archive of the sources has no links
+        assert (ROOT.parent / "workers").resolve() == ROOT.parent / "asyncdali_workers"
 
 
 def _compiled_modules() -> list[Path]:

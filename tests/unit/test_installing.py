@@ -32,8 +32,8 @@ print("built", getattr(backend, kind)(target))
 def copied(folder):
     """A copy of the project as users download it."""
     pytest.importorskip("setuptools", minversion="77")
-    for name in ("asyncdali", "workers", "build_tools"):
-        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "typed")  # a link for mypy, which copies would follow
+    for name in ("asyncdali", "asyncdali_workers", "build_tools"):
+        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
     for name in ("pyproject.toml", "setup.py", "README.md", "MANIFEST.in", "LICENSE"):
         shutil.copy(ROOT / name, folder)
@@ -93,9 +93,8 @@ def test_a_wheel_holds_the_sources_and_nothing_else(tmp_path):
     assert {path for path in sources.rglob("*") if path.name != "__pycache__" and path.suffix != ".pyc"} <= before
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    packages = {"asyncdali": "asyncdali", "workers": "asyncdali_workers"}
-    wanted = {
-        f"{package}/{path.relative_to(ROOT / folder)}" for folder, package in packages.items() for path in (ROOT / folder).rglob("*")
+        wanted = {
+        str(path.relative_to(ROOT)) for package in ("asyncdali", "asyncdali_workers") for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }  # fmt: skip
     assert names == wanted
@@ -148,7 +147,7 @@ def test_leftovers_do_not_hide_an_editable_install(sources, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 
-    editable = [asyncdali.__version__, str(sources / "asyncdali"), str(sources / "workers")]
+    editable = [asyncdali.__version__, str(sources / "asyncdali"), str(sources / "asyncdali_workers")]
     assert where() == editable
     (tmp_path / "data" / "asyncdali").mkdir(parents=True)
     assert where(tmp_path / "data") == editable
