@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from .._entered import Entered, Leave
 
 if TYPE_CHECKING:
     from .node import Definition
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 _LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-@dataclass(frozen=True)
-class Entered:
+class _Current(NamedTuple):
     """A pipeline that was made current on a thread."""
 
     pipeline: object
@@ -25,29 +25,48 @@ class Entered:
     """Frames of the user's program below the place where the pipeline was entered."""
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.items: list[Entered] = []
-
-
-_stack = _Stack()
+_entered = Entered()
 
 
 def current() -> object:
     """The pipeline being defined on this thread, or None."""
-    return _stack.items[-1].pipeline if _stack.items else None
+    found: _Current | None = _entered.innermost() if _entered.entries else None
+    return None if found is None else found.pipeline
 
 
 def definition() -> Definition | None:
     """The target of operators that are called on this thread: the current pipeline's definition, or None."""
-    return _stack.items[-1].definition if _stack.items else None
+    found: _Current | None = _entered.innermost() if _entered.entries else None
+    return None if found is None else found.definition
 
 
 def push(pipeline: object, definition: Definition | None) -> object:
     """Make `pipeline` current, and add operators to its `definition`; returns the pipeline before."""
     previous = current()
-    _stack.items.append(Entered(pipeline, definition, _depth(sys._getframe(1))))
+    enter(pipeline, pipeline, definition)
     return previous
+
+
+def enter(manager: object, pipeline: object, definition: Definition | None) -> None:
+    """:func:`push` for the ``__enter__`` of `manager`, whose ``__exit__`` is :data:`leave`."""
+    _entered.enter(manager, _Current(pipeline, definition, _depth(sys._getframe(1))))
+
+
+leave = Leave(_entered)
+
+
+class Defining:
+    """A context in which `pipeline` is current, and operators are added to `definition`."""
+
+    __slots__ = ("_definition", "_pipeline")
+
+    def __init__(self, pipeline: object, definition: Definition | None):
+        self._pipeline, self._definition = pipeline, definition
+
+    def __enter__(self) -> None:
+        enter(self, self._pipeline, self._definition)
+
+    __exit__ = leave
 
 
 def _depth(frame: FrameType | None) -> int:
@@ -61,9 +80,8 @@ def _depth(frame: FrameType | None) -> int:
 
 def pop() -> None:
     """Leave the current pipeline; AttributeError if there is none."""
-    if not _stack.items:
+    if not _entered.leave_innermost():
         raise AttributeError("there is no current pipeline to pop on this thread")
-    _stack.items.pop()
 
 
 @dataclass(frozen=True)
@@ -100,7 +118,7 @@ def user_trace() -> tuple[UserFrame, ...]:
             if frame.f_code.co_name == "<module>":
                 break
         frame = frame.f_back  # type: ignore[assignment]
-    if _stack.items:
-        entered = _stack.items[-1].depth
-        frames = frames[: max(1, _depth(sys._getframe(1)) - entered + 1)]
+    found: _Current | None = _entered.innermost()
+    if found is not None:
+        frames = frames[: max(1, _depth(sys._getframe(1)) - found.depth + 1)]
     return tuple(reversed(frames))

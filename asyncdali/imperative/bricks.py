@@ -59,14 +59,11 @@ class Brick:
         places: Sequence[str], seed: int = 0,
     ):  # fmt: skip
         definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
-        context.push(None, definition)
-        try:
+        with context.Defining(None, definition):
             nodes = [stand_in(f"__input_{k}", place) for k, place in enumerate(places)]
             arguments = {name: stand_in(f"__{name}", "cpu") for name in named}
             given = dict(constants) if device is None else {**constants, "device": device}
             made = make(schema, nodes, {**given, **arguments})
-        finally:
-            context.pop()
         self.names = list(made) if isinstance(made, dict) else None
         results = list(made.values()) if isinstance(made, dict) else made if isinstance(made, list) else [made]
         self.plan = build_plan(results, definition.instances, None, lambda k: seed, FUSES_BACKENDS)

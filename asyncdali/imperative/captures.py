@@ -18,7 +18,6 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -114,18 +113,9 @@ def _untouched(value: DynamicValue) -> Samples:
     return value._samples() if held is None else held
 
 
-class EnteredContext:
-    """A context is entered only while something is read; None: the thread's current one stays."""
-
-    def __init__(self, context: EvalContext | None):
-        self._context = context
-
-    def __enter__(self) -> EvalContext:
-        return EvalContext.current() if self._context is None else self._context.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._context is not None:
-            self._context.__exit__(kind, error, trace)
+def entered(context: EvalContext | None) -> contextlib.AbstractContextManager[EvalContext]:
+    """Enter a context while something is read; None: the thread's current one stays."""
+    return contextlib.nullcontext(EvalContext.current()) if context is None else context
 
 
 class _FusedStep:

@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .. import _forks
+from .._entered import Entered, Entry, Leave
 from .devices import Device, current_number
 from .engine import CallEngine, ThreadCrew
 from .streams import Stream, as_stream, stream_of
@@ -120,13 +121,13 @@ def _gpu_number(device_id: Any) -> int:
     return number
 
 
-class _ContextStack(threading.local):
+class _OwnContexts(threading.local):
     def __init__(self) -> None:
-        self.contexts: list[EvalContext] = []
-        self.defaults: dict[int | None, EvalContext] = {}
+        self.contexts: dict[int | None, EvalContext] = {}
 
 
-_stack = _ContextStack()
+_own = _OwnContexts()
+_contexts = Entered()
 
 
 class EvalContext:
@@ -163,22 +164,21 @@ class EvalContext:
         self._engine: CallEngine | None = None
         self._checkpoint: Checkpoint | None = None
         self._thread: int | None = None
-        self._entered = 0
+        self._entries: list[Entry] = []
         self._waiting: list[Any] = []
 
     @staticmethod
     def current() -> EvalContext:
         """The calling thread's context: the innermost ``with EvalContext(...)``, else its default one."""
-        contexts = _stack.contexts
-        return contexts[-1] if contexts else EvalContext.default()
+        return (_contexts.innermost() or EvalContext.default()) if _contexts.entries else EvalContext.default()
 
     @staticmethod
     def default() -> EvalContext:
         """The calling thread's default context for the current device."""
         number = current_number()
-        found = _stack.defaults.get(number)
+        found = _own.contexts.get(number)
         if found is None:
-            found = _stack.defaults[number] = EvalContext(device_id=number)
+            found = _own.contexts[number] = EvalContext(device_id=number)
         return found
 
     @property
@@ -253,15 +253,18 @@ class EvalContext:
 
     def __enter__(self) -> EvalContext:
         me = threading.get_ident()
-        if self._entered and self._thread != me:
+        if self._is_entered() and self._thread != me:
             raise RuntimeError("the context is active in another thread; make one context for each thread")
         self._thread = me
-        self._entered += 1
-        _stack.contexts.append(self)
+        self._entries.append(_contexts.enter(self))
         return self
 
-    def __exit__(self, kind: object, *exception: object) -> None:
-        _stack.contexts.pop()
-        self._entered -= 1
-        if not self._entered and kind is None:
+    def _is_entered(self) -> bool:
+        self._entries = [entry for entry in self._entries if entry.owner() is not None]
+        return bool(self._entries)
+
+    def _left(self, kind: object) -> None:
+        if kind is None and not self._is_entered():
             self.evaluate_all()
+
+    __exit__ = Leave(_contexts, _left)

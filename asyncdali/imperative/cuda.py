@@ -72,13 +72,10 @@ class CudaBrick:
         seed: int,
     ):  # fmt: skip
         definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
-        context.push(None, definition)
-        try:
+        with context.Defining(None, definition):
             nodes = [stand_in(f"__input_{k}", place) for k, place in enumerate(places)]
             arguments = {name: stand_in(f"__{name}", "cpu") for name in named}
             made = make(schema, nodes, {**constants, "device": device, **arguments})
-        finally:
-            context.pop()
         self.names = list(made) if isinstance(made, dict) else None
         outputs = list(made.values()) if isinstance(made, dict) else made if isinstance(made, list) else [made]
         self.single = not isinstance(made, (list, dict))

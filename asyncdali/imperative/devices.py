@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import re
-import threading
 from typing import Any, TypeAlias
 
+from .._entered import Entered, Leave
 from ..device.select import cuda_may_be_used, device_count
 
 _NAME = re.compile(r"(cpu|gpu|cuda)(?::(\d+))?")
@@ -27,15 +27,11 @@ def forget() -> None:
 
 def current_number() -> int | None:
     """The GPU of the current device; None: the CPU."""
-    return _stack.devices[-1].device_id if _stack.devices else _initial()
+    entered = _devices.innermost() if _devices.entries else None
+    return _initial() if entered is None else entered.device_id
 
 
-class _DeviceStack(threading.local):
-    def __init__(self) -> None:
-        self.devices: list[Device] = []
-
-
-_stack = _DeviceStack()
+_devices = Entered()
 
 
 def has_gpu() -> bool:
@@ -97,8 +93,9 @@ class Device:
     @staticmethod
     def current() -> Device:
         """The calling thread's device: the innermost ``with Device(...)``, else GPU 0 if there is one, else the CPU."""
-        if _stack.devices:
-            return _stack.devices[-1]
+        entered: Device | None = _devices.innermost()
+        if entered is not None:
+            return entered
         return Device.CPU if _initial() is None else Device("gpu", _initial())
 
     @staticmethod
@@ -140,11 +137,10 @@ class Device:
         return (_cpu, ()) if self.device_type == "cpu" else (Device, ("gpu", self.device_id))
 
     def __enter__(self) -> Device:
-        _stack.devices.append(self)
+        _devices.enter(self)
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        _stack.devices.pop()
+    __exit__ = Leave(_devices)
 
 
 def _cpu() -> Device:
@@ -152,9 +148,9 @@ def _cpu() -> Device:
 
 
 def _current_gpu() -> int:
-    for device in reversed(_stack.devices):
+    for device in reversed(_devices.contexts()):
         if device.device_id is not None:
-            return device.device_id
+            return int(device.device_id)
     return 0
 
 

@@ -57,11 +57,8 @@ class FusedProgram:
         self._calls, self._size, self._runs = calls, batch_size, 0
         self._lock = threading.Lock()
         definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
-        context.push(None, definition)
-        try:
+        with context.Defining(None, definition):
             self._outputs, self._given = self._build()
-        finally:
-            context.pop()
         wanted = [node for call, nodes in zip(calls, self._outputs, strict=True) if call.wanted for node in nodes]
         self._graph = Immediate(self._engine, wanted, definition.instances)
         found = {built.planned.spec.name: built for built in self._graph.with_positions()}

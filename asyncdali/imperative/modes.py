@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import enum
-import threading
 
+from .._entered import Entered, Leave
 
-class _ModeStack(threading.local):
-    def __init__(self) -> None:
-        self.modes: list[EvalMode] = []
+_modes = Entered()
 
 
 class EvalMode(enum.Enum):
@@ -41,15 +39,10 @@ class EvalMode(enum.Enum):
     @staticmethod
     def current() -> EvalMode:
         """The calling thread's mode."""
-        modes = _stack.modes
-        return modes[-1] if modes else EvalMode.eager
+        return (_modes.innermost() or EvalMode.eager) if _modes.entries else EvalMode.eager
 
     def __enter__(self) -> EvalMode:
-        _stack.modes.append(self)
+        _modes.enter(self)
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        _stack.modes.pop()
-
-
-_stack = _ModeStack()
+    __exit__ = Leave(_modes)

@@ -23,7 +23,7 @@ from ..errors import operator_error
 from ..operators.base import REQUIRED, Schema
 from ..readers.base import ReaderOperator
 from .calls import OperatorFunction, checked_size, engine_of, finished, is_data, results
-from .captures import CapturedLoop, EnteredContext, already_made, known
+from .captures import CapturedLoop, already_made, entered, known
 from .contexts import EvalContext
 from .conversion import make_tensor
 from .devices import device
@@ -442,7 +442,7 @@ class ReaderEpoch:
         self._reader, self._size, self._last_batch = reader, size, last_batch
         self._loop = loop
         self._ahead: _Ahead | None = None
-        self._entered = EnteredContext(context)
+        self._context = context
         self._total = -1
         """Samples in all; -1: nothing was read."""
         self._done = 0
@@ -496,7 +496,7 @@ class ReaderEpoch:
         before = reader._position
         work = self._read_ahead(count)
         try:
-            with self._entered as context:
+            with entered(self._context) as context:
                 engine = engine_of(context, reader._place, reader._number)
                 if work is None:
                     work = already_made(reader._read_and_move(brick, reader._data, count, engine))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..sources.kinds import SourceKind, get_callback_from_source
 from ..tensors import TensorListCPU, TensorListGPU
 from .calls import checked_size
-from .captures import CapturedLoop, EnteredContext, already_made
+from .captures import CapturedLoop, already_made, entered
 from .contexts import EvalContext
 from .conversion import make_batch, make_tensor
 from .devices import Device, device
@@ -233,7 +233,7 @@ class SourceItems:
         if self.is_over:
             raise StopIteration
         source = self._source
-        with source._lock, EnteredContext(self._context):
+        with source._lock, entered(self._context):
             source._look_ahead(1)
             pulled = source._ahead[0]
             work = self._work if pulled is self._pulled else None

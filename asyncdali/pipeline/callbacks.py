@@ -94,11 +94,7 @@ def calling(
 
     @contextmanager
     def within() -> Iterator[None]:
-        with one_at_a_time:
-            context.push(called, called._core.definition)
-            try:
-                yield
-            finally:
-                context.pop()
+        with one_at_a_time, context.Defining(called, called._core.definition):
+            yield
 
     return within

@@ -167,12 +167,9 @@ class DebugPipeline(Pipeline):
 
     def _iterate(self) -> tuple[Any, ...]:
         args, kwargs = self._arguments
-        context.push(self, self._core.definition)
-        try:
+        with context.Defining(self, self._core.definition):
             returned = trace(self._core.definition, self._function, args, kwargs) if self._rewrites else self._function(*args, **kwargs)
             return self._delivered(returned)
-        finally:
-            context.pop()
 
     def _delivered(self, returned: Any) -> tuple[Any, ...]:
         """The function's results as tensor lists."""

@@ -125,11 +125,10 @@ class Pipeline(Properties, Running, Reporting):
 
     def __enter__(self) -> Pipeline:
         """Operators made inside the block belong to this pipeline."""
-        context.push(self, self._core.definition)
+        context.enter(self, self, self._core.definition)
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        context.pop()
+    __exit__ = context.leave
 
     # --- definition
 

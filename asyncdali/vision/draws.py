@@ -3,55 +3,56 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from .._entered import Entered, Leave
 
-class _Running(threading.local):
-    generator: torch.Generator | None = None
-
-
-_running = _Running()
+_drawing = Entered()
 
 
 def generator() -> torch.Generator | None:
     """The generator of a draw; None: torch's default one."""
-    return _running.generator
+    entered = _drawing.innermost()
+    return None if entered is None else entered.source
 
 
-@contextlib.contextmanager
-def drawing_from(source: torch.Generator | None) -> Iterator[None]:
+class _Drawing:
+    """While it is entered, draws use a generator."""
+
+    def __init__(self, source: torch.Generator):
+        self.source = source
+
+    def __enter__(self) -> None:
+        _drawing.enter(self)
+
+    __exit__ = Leave(_drawing)
+
+
+def drawing_from(source: torch.Generator | None) -> contextlib.AbstractContextManager[None]:
     """Draw from a generator; None changes nothing."""
-    before = _running.generator
-    if source is not None:
-        _running.generator = source
-    try:
-        yield
-    finally:
-        _running.generator = before
+    return contextlib.nullcontext() if source is None else _Drawing(source)
 
 
 def uniform(low: float, high: float) -> float:
     """A number between two."""
-    return float(torch.empty(1).uniform_(low, high, generator=_running.generator))
+    return float(torch.empty(1).uniform_(low, high, generator=generator()))
 
 
 def chance(p: float) -> bool:
     """True with probability `p`."""
-    return bool(torch.rand(1, generator=_running.generator) < p)
+    return bool(torch.rand(1, generator=generator()) < p)
 
 
 def integer(low: int, high: int) -> int:
     """An integer from `low` to `high - 1`."""
-    return int(torch.randint(low, high, (1,), generator=_running.generator))
+    return int(torch.randint(low, high, (1,), generator=generator()))
 
 
 def order(count: int) -> list[int]:
     """The numbers from 0 to `count - 1` in random order."""
-    made: list[int] = torch.randperm(count, generator=_running.generator).tolist()
+    made: list[int] = torch.randperm(count, generator=generator()).tolist()
     return made
 
 
