@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-class _Current(NamedTuple):
+class CurrentPipeline(NamedTuple):
     """A pipeline that was made current on a thread."""
 
     pipeline: object
@@ -30,13 +30,13 @@ _entered = Entered()
 
 def current() -> object:
     """The pipeline being defined on this thread, or None."""
-    found: _Current | None = _entered.innermost() if _entered.entries else None
+    found: CurrentPipeline | None = _entered.innermost() if _entered.entries else None
     return None if found is None else found.pipeline
 
 
 def definition() -> Definition | None:
     """The target of operators that are called on this thread: the current pipeline's definition, or None."""
-    found: _Current | None = _entered.innermost() if _entered.entries else None
+    found: CurrentPipeline | None = _entered.innermost() if _entered.entries else None
     return None if found is None else found.definition
 
 
@@ -49,7 +49,7 @@ def push(pipeline: object, definition: Definition | None) -> object:
 
 def enter(manager: object, pipeline: object, definition: Definition | None) -> None:
     """:func:`push` for the ``__enter__`` of `manager`, whose ``__exit__`` is :data:`leave`."""
-    _entered.enter(manager, _Current(pipeline, definition, _depth(sys._getframe(1))))
+    _entered.enter(manager, CurrentPipeline(pipeline, definition, _depth(sys._getframe(1))))
 
 
 leave = Leave(_entered)
@@ -118,7 +118,7 @@ def user_trace() -> tuple[UserFrame, ...]:
             if frame.f_code.co_name == "<module>":
                 break
         frame = frame.f_back  # type: ignore[assignment]
-    found: _Current | None = _entered.innermost()
+    found: CurrentPipeline | None = _entered.innermost()
     if found is not None:
         frames = frames[: max(1, _depth(sys._getframe(1)) - found.depth + 1)]
     return tuple(reversed(frames))

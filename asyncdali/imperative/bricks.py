@@ -87,8 +87,7 @@ class Brick:
         self._templates: Any = None
         self._took = 0
         self._lock = threading.Lock()
-        # A template takes the position from the built operator, which calls of several threads share. So operators with one are planned.
-        if engine.gpu is None and len(self.operators) == 1 and -1 not in self.given and not self.stateful:
+        if engine.gpu is None and len(self.operators) == 1 and -1 not in self.given:
             self._templates = call_templates(self.operators[0], set(self.plan.outputs), MAX_SCRATCH)
 
     def _built(self, planned: PlannedOperator, engine: CallEngine) -> BuiltOperator:
@@ -113,11 +112,13 @@ class Brick:
         for edge, batch in zip(self.given, inputs, strict=True):
             edges[edge] = batch
         if self._templates is not None:
-            with self._lock:
+            with self._lock:  # the built operator, which calls of several threads share, has the position of one of them
+                self.operators[0].position = position
                 template = self._templates.find(edges, count)
+                positions = self._templates.positions()
             if template is not None:
                 try:
-                    self._compute(engine, template.job_for(edges, {}, engine.allocate, False))
+                    self._compute(engine, template.job_for(edges, positions, engine.allocate, False))
                 except TooLargeOutput as failure:
                     raise self._failed(self.operators[0], edges, failure.error) from failure.error
                 except Exception as error:

@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .. import _forks
-from .._entered import Entered, Entry, Leave
+from .._entered import Entered, EnteredContext, Leave
 from .devices import Device, current_number
 from .engine import CallEngine, ThreadCrew
 from .streams import Stream, as_stream, stream_of
@@ -164,7 +164,7 @@ class EvalContext:
         self._engine: CallEngine | None = None
         self._checkpoint: Checkpoint | None = None
         self._thread: int | None = None
-        self._entries: list[Entry] = []
+        self._entries: list[EnteredContext] = []
         self._waiting: list[Any] = []
 
     @staticmethod

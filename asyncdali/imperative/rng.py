@@ -11,14 +11,13 @@ import operator
 import secrets
 import sys
 import threading
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 
-from ..sampling.random_streams import StreamPosition
+from ..sampling.random_streams import StreamPosition, drawn_position
 
-_MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+_MASK32 = 0xFFFFFFFF
 _WORDS_PER_CALL = 7
 
 
@@ -31,12 +30,6 @@ def _block(key: int, counter: int) -> tuple[int, int, int, int]:
         a, b, c, d = (q >> 32) ^ b ^ k0, q & _MASK32, (p >> 32) ^ d ^ k1, p & _MASK32
         k0, k1 = k0 + 0x9E3779B9 & _MASK32, k1 + 0xBB67AE85 & _MASK32
     return a, b, c, d
-
-
-def position_of(words: Sequence[int]) -> StreamPosition:
-    """The state that a call makes of seven random words."""
-    key, lo, hi = (words[k] | words[k + 1] << 32 for k in (0, 2, 4))
-    return StreamPosition(key, hi, lo, words[6] & 3)
 
 
 class RNGState:
@@ -95,7 +88,7 @@ class RNG:
         ValueError: both `seed` and `state`, or a text that is no state.
     """
 
-    __slots__ = ("__weakref__", "_hi", "_key", "_lo", "_lock", "_phase", "_words")
+    __slots__ = ("__weakref__", "_block", "_lock", "_position")
 
     def __init__(self, seed: object = None, state: object = None):
         if seed is not None and state is not None:
@@ -110,31 +103,26 @@ class RNG:
         raise TypeError("RNG cannot be subclassed: operators read its state")
 
     def _go_to(self, position: StreamPosition) -> None:
-        self._key, self._hi, self._lo, self._phase = position.key, position.hi, position.lo, position.phase
-        self._words: tuple[int, ...] = ()
+        self._position = position
+        self._block: tuple[Any, tuple[int, ...]] = None, ()
+        """A counter, and its four words."""
 
     def __call__(self) -> int:
         """The next word, 0 to 2^32 - 1."""
         with self._lock:
-            return self._next()
-
-    def _next(self) -> int:
-        if not self._words:
-            self._words = _block(self._key, self._hi << 64 | self._lo)
-        word = self._words[self._phase]
-        self._phase += 1
-        if self._phase == 4:
-            self._move(1, 0)
-        return word
-
-    def _move(self, blocks: int, phase: int) -> None:
-        counter = (self._hi << 64 | self._lo) + blocks
-        self._hi, self._lo, self._phase, self._words = counter >> 64 & _MASK64, counter & _MASK64, phase, ()
+            at = self._position
+            counter = at.hi << 64 | at.lo
+            if self._block[0] != counter:
+                self._block = counter, _block(at.key, counter)
+            self._position = at.skipped(1)
+            return self._block[1][at.phase]
 
     def _call(self) -> StreamPosition:
         """The stream of one call of an operator."""
         with self._lock:
-            return position_of([self._next() for _ in range(_WORDS_PER_CALL)])
+            at = self._position
+            self._position = at.skipped(_WORDS_PER_CALL)
+        return drawn_position(at)
 
     @property
     def seed(self) -> int:
@@ -157,8 +145,7 @@ class RNG:
 
     def get_state(self, *, cuda_stream: object = None) -> RNGState:
         """The position of the next word. `cuda_stream` is there for other objects with states; a generator waits for nothing."""
-        with self._lock:
-            return RNGState(StreamPosition(self._key, self._hi, self._lo, self._phase))
+        return RNGState(self._position)
 
     def set_state(self, value: object) -> None:
         """Go to a state, or to the state with a text."""
@@ -172,8 +159,7 @@ class RNG:
         if count < 0:
             raise ValueError(f"a generator cannot go back: n is {count}")
         with self._lock:
-            blocks, phase = divmod(self._phase + count, 4)
-            self._move(blocks, phase)
+            self._position = self._position.skipped(count)
 
     def clone(self) -> RNG:
         """An independent generator with the same state."""

@@ -24,7 +24,7 @@ per sample), ``steps`` (what `plan` and `prepare` return), ``traits`` (attribute
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..batch import Batch, storage_name
@@ -112,7 +112,7 @@ class Operator:
     # --- state
 
     places_position: ClassVar[bool] = False
-    """Whether `plan` only writes the position's words into tables (:meth:`split`, :meth:`placed`). So a copied plan can get another
+    """Whether `plan` only writes the position's words into tables (:meth:`words_of`, :meth:`placed`). So a copied plan can get another
     position."""
     stateful: ClassVar[bool] = False
 
@@ -138,12 +138,12 @@ class Operator:
         """
         return position
 
-    def split(self, position: Any) -> tuple[Hashable, int]:
-        """The part of a position that is equal in all iterations, and the 64-bit word that moves."""
-        raise TypeError(f"operator {self.schema.name} does not implement split()")
+    def words_of(self, position: Any) -> Sequence[int]:
+        """The 64-bit words of a position, signed; always as many."""
+        raise TypeError(f"operator {self.schema.name} does not implement words_of()")
 
-    def placed(self, position: Any, word: Handle) -> Any:
-        """The position with a handle in place of the word that moves."""
+    def placed(self, words: Sequence[Handle]) -> Any:
+        """A position with handles in place of its words."""
         raise TypeError(f"operator {self.schema.name} does not implement placed()")
 
     @classmethod

@@ -421,6 +421,19 @@ def draw_values(key, hi, lo, phase, samples, count, counts, values, length, leng
     return 0
 
 
+@compiled(5)
+def draw_position(key, hi, lo, phase, out):
+    """The key, both halves of the counter and the phase that the next seven words make; uint64[4]."""
+    for k in range(4):
+        offset = _U(phase) + _U(2 * k)
+        made = word(_U(key), _U(hi), _U(lo), offset)
+        if k == 3:
+            store_i64(out + 24, np.int64(made & _U(3)))
+        else:
+            store_i64(out + (0 if k == 0 else 16 if k == 1 else 8), np.int64(made | word(_U(key), _U(hi), _U(lo), offset + _U(1)) << _32))
+    return 0
+
+
 @inlined
 def _coin_threshold(probability):
     """Largest word that means "true". The product is float32, out-of-range probabilities wrap like the C cast."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,11 +38,11 @@ class StreamOperator(Operator):
     def part_at(self, position: StreamPosition, first: int) -> StreamPosition:
         return position.slot(first)
 
-    def split(self, position: StreamPosition) -> tuple[Hashable, int]:
-        return (position.key, position.lo, position.phase), signed(position.hi)
+    def words_of(self, position: StreamPosition) -> Sequence[int]:
+        return signed(position.key), signed(position.hi), signed(position.lo), position.phase
 
-    def placed(self, position: StreamPosition, word: Handle) -> StreamPosition:
-        return replace(position, hi=word)  # type: ignore[arg-type]  # tables take handles
+    def placed(self, words: Sequence[Handle]) -> StreamPosition:
+        return StreamPosition(*words)  # type: ignore[arg-type]  # tables take handles
 
     def save(self, position: StreamPosition) -> str:
         return str(position)

@@ -68,7 +68,7 @@ class Templates:
         key = key_of([edges[edge] for edge in self._edges], self._contents)
         if key is None:
             return None
-        key = key, batch_size, *[built.operator.split(built.position)[0] for built in self._moving]
+        key = key, batch_size
         known, limits = self._known, self._limits
         if key in known:
             found = known[key]
@@ -91,11 +91,13 @@ class Templates:
         return None
 
     def positions(self) -> dict[Any, int]:
-        """The words of the operators' positions that move, by what their handles name."""
-        return {("position", id(built)): built.operator.split(built.position)[1] for built in self._moving}
+        """The words of the operators' positions, by what their handles name."""
+        return {
+            ("position", id(built), k): word for built in self._moving for k, word in enumerate(built.operator.words_of(built.position))
+        }
 
     def _made(self, edges: Sequence[Any], batch_size: int) -> Any:
-        positions = {id(built): built.operator.placed(built.position, Handle(("position", id(built)))) for built in self._moving}
+        positions = {id(built): built.operator.placed(_handles(built)) for built in self._moving}
         outline = outlined(self.rest, edges, batch_size, positions, self._on_gpu)
         try:
             return None if outline is None else self._template(outline)
@@ -105,6 +107,11 @@ class Templates:
 
     def _template(self, outline: Outline) -> Any:
         return HostTemplate(outline)
+
+
+def _handles(built: Built) -> list[Handle]:
+    """Handles in place of the words of a position, for a template."""
+    return [Handle(("position", id(built), k)) for k in range(len(built.operator.words_of(built.operator.start)))]
 
 
 class SegmentTemplates(Templates):
