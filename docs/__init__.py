@@ -1,0 +1,1 @@
+"""Pages for readers, and `site`, the program that builds a web site of them."""
