@@ -10,6 +10,7 @@ Installed as ``asyncdali_workers``. It does not know pipelines: it imports only 
     errors.py      Errors of a pool, and the transport of a callable's exception from a worker to the receiver of its batch
     exceptions.py  Exceptions as plain data, for processes that cannot share objects
     info.py        Positions that are passed to callables
+    interpreter.py Refuses free-threaded builds of Python
     interrupts.py  Exceptions of signal handlers
     limits.py      Checks whether there is enough memory, before memory is reserved whose size comes from data or from arguments
     parts.py       Objects that the parts of a running pool share
@@ -24,7 +25,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .info import BatchInfo, SampleInfo
+from . import interpreter
+
+interpreter.require()
+
+from .info import BatchInfo, SampleInfo  # noqa: E402
 
 if TYPE_CHECKING:
     from .batches.batches import PoolBatch, PoolOutput

@@ -28,6 +28,11 @@ _PYTHON = {
 
 
 _DECLARES = re.compile(r"^@register$", re.MULTILINE)
+_STYLES = {
+    "fn": "Operators as functions on nodes of a graph",
+    "ops": "Operators as classes; their objects are called with nodes of a graph",
+}
+"""The first words of the stubs' docstrings."""
 _PLUGINS = "plugin"
 """The folder whose operators belong to other frameworks: a plugin registers them when it is imported."""
 
@@ -162,7 +167,9 @@ def stub_files() -> dict[str, str]:
             imports += [_import(schema, style) for schema in own if schema.hand_written]
             if module == "" and style == "ops":
                 imports.append("from asyncdali.graph.calls import Compose as Compose")
-            lines = [_HEADER, "from collections.abc import Sequence", "from typing import Any", "", *sorted(imports)]
+            place = f"``asyncdali.{style}{'.' if module else ''}{module}``"
+            lines = [_HEADER, f'"""{_STYLES[style]}: {place}."""\n', "from collections.abc import Sequence", "from typing import Any", ""]
+            lines += sorted(imports)
             children = [name.rpartition(".")[2] for name in modules if name.rpartition(".")[0] == module]
             lines += ["", *(f"from . import {name} as {name}" for name in children)] if children else []
             lines += ["", *[render(schema) for schema in own if not schema.hand_written]]

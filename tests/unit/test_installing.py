@@ -40,8 +40,11 @@ def copied(folder):
     return folder
 
 
-FOR_DEVELOPERS = ("docs", "tests", "examples", "benchmarks", ".ci")
+FOR_DEVELOPERS = ("docs", "tests", "examples", "benchmarks", ".ci", ".github")
 """Folders of the source archive that no wheel has."""
+FILES_FOR_DEVELOPERS = (
+    "CHANGELOG.md", "CHANGELOG-archive.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md", ".gitignore",
+)  # fmt: skip
 
 
 def whole_copy(folder):
@@ -50,7 +53,7 @@ def whole_copy(folder):
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", ".hypothesis", ".pytest_cache", "results", "*.nb[ic]", "*.kernel")
     for name in FOR_DEVELOPERS:
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
-    for name in ("CHANGELOG.md", "CHANGELOG-archive.md", "SECURITY.md", ".gitignore"):
+    for name in FILES_FOR_DEVELOPERS:
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -221,3 +224,16 @@ def test_the_page_of_the_package_has_absolute_links_and_its_own_command(installe
     assert len(ours) > 10 and all(link.startswith("https://") for link in links)
     assert [name for name in ours if not (ROOT / name).exists()] == []
     assert "    pip install asyncdali && asyncdali demo\n" in text and "pip install . &&" not in text and "in this folder" not in text
+
+
+# --- interpreters
+
+
+@pytest.mark.parametrize("package", ["asyncdali", "asyncdali_workers"])
+def test_free_threaded_builds_are_refused_with_a_reason(package):
+    program = f"import sys; sys.abiflags += 't'\nimport {package}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: asyncdali does not run on free-threaded builds of Python, and ")
+    assert sys.executable in last and "standard build" in last
