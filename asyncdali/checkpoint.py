@@ -104,7 +104,14 @@ def _wrong_parts(body: dict[str, Any]) -> list[str]:
 
 def _is_graph(graph: dict[str, Any]) -> bool:
     operators = graph.get("operators", {})
-    return type(operators) is dict and all(type(entry) is dict and type(entry.get("args", {})) is dict for entry in operators.values())
+    return type(operators) is dict and all(type(entry) is dict and _is_entry(entry) for entry in operators.values())
+
+
+def _is_entry(entry: dict[str, Any]) -> bool:
+    parts = entry.get("parts", [])
+    return (
+        type(entry.get("args", {})) is dict and type(parts) is list and all(type(part) is dict and _is_graph(part) for part in parts)
+    )
 
 
 def _is_ahead(ahead: object) -> bool:
@@ -129,10 +136,13 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
 # --------------------------------------------------------------------------------------------------------------- the graph
 
 
-def describe_graph(plan: Any, data: dict[str, tuple[int, str | None]]) -> dict[str, Any]:
+def describe_graph(
+    plan: Any, data: dict[str, tuple[int, str | None]], parts: dict[str, list[dict[str, Any]]] | None = None
+) -> dict[str, Any]:
     """The description of a graph in a checkpoint: kinds, wiring, arguments that change the stream, data set sizes.
 
-    `plan` is a ``graph.plan.Plan``. `data` maps reader names to (number of samples, digest of their names). It does not contain seeds,
+    `plan` is a ``graph.plan.Plan``. `data` maps reader names to (number of samples, digest of their names). `parts` maps names of sources
+    to the descriptions of the graphs whose samples they regroup. The description does not contain seeds,
     folders, threads, queue depths, executor flags, hints, batch size and devices.
     """
     home: dict[int, str] = {}
@@ -160,6 +170,8 @@ def describe_graph(plan: Any, data: dict[str, tuple[int, str | None]]) -> dict[s
             entry["samples"], names = data[spec.name]
             if names is not None:
                 entry["names"] = names
+        if parts and spec.name in parts:
+            entry["parts"] = parts[spec.name]
         operators[spec.name] = entry
     return {"operators": operators, "outputs": [home[edge] for edge in plan.outputs]}
 
@@ -209,6 +221,12 @@ def _entry_differences(name: str, old: dict[str, Any], new: dict[str, Any], name
             f"{name}: the names of its files, or their order, or the sizes of its records, have changed since {first} (digest "
             f"{old['names']} in {first}, {new.get('names')} in {second})"
         )
+    parts, parts_here = old.get("parts", []), new.get("parts", [])
+    if len(parts) != len(parts_here):
+        result.append(f"{name}: {len(parts)} parts in {first}, {len(parts_here)} in {second}")
+    else:
+        found = [differences(one, other, first, second) for one, other in zip(parts, parts_here, strict=True)]
+        result += [f"{name}, part {k}: {text}" for k, texts in enumerate(found) for text in texts]
     before, after = old.get("args", {}), new.get("args", {})
     for argument in sorted(before.keys() | after.keys()):
         was, now = before.get(argument, "default"), after.get(argument, "default")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .._notices import warn
@@ -194,6 +194,9 @@ def _on_gpu(item: object) -> Any:
     return item.gpu() if isinstance(item, DataNode) else item
 
 
+_NONE_WRITTEN: Mapping[str, Callable[..., object]] = types.MappingProxyType({})
+
+
 def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
     """The (nested) submodule `path` of `parent`, importable by name. It is made if it does not exist."""
     module = parent
@@ -233,8 +236,16 @@ def finder(module: types.ModuleType) -> Callable[[str], Any]:
     return __getattr__
 
 
-def populate(root: types.ModuleType, schemas: Iterable[Schema], style: str) -> None:
-    """Fill ``fn`` (style "fn") or ``ops`` (style "ops") with all operators and their deprecated names."""
+def populate(
+    root: types.ModuleType, schemas: Iterable[Schema], style: str, written: Mapping[str, Callable[..., object]] = _NONE_WRITTEN
+) -> None:
+    """Fill ``fn`` (style "fn") or ``ops`` (style "ops") with all operators and their deprecated names.
+
+    `written`: functions of submodules that are written by hand, by the operator's name.
+    """
+    for name, function in written.items():
+        path, _, last = name.rpartition(".")
+        setattr(_submodule(root, path), last, function)
     for schema in schemas:
         if schema.hand_written or (style == "ops" and schema.name.startswith("_")):
             continue

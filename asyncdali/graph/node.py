@@ -52,6 +52,8 @@ class OperatorInstance:
         """With conditional execution: where each output may be used, and whose samples it has (see ``conditionals``)."""
         self.attachment: Any = None
         """A Python object for the running operator (a source). It is no data of the graph."""
+        self.part: Any = None
+        """The part of a regrouping that it belongs to (``regrouping.regrouping.DeclaredPart``). None: the pipeline's own graph."""
         self.trace = context.user_trace()
         self._definition = None if definition is None else weakref.ref(definition)
         count = schema.output_count(constants, len(self.inputs))
@@ -411,6 +413,14 @@ class Definition:
 
     def add(self, instance: OperatorInstance) -> None:
         self.instances.append(instance)
+
+    def adopt(self, other: Definition, instances: Sequence[OperatorInstance], part: object) -> None:
+        """Take operators out of another definition. They are operators of `part` from now on."""
+        taken = {id(item) for item in instances}
+        self.instances = [item for item in other.instances if id(item) in taken]
+        other.instances[:] = [item for item in other.instances if id(item) not in taken]
+        for item in instances:
+            item.part, item._definition = part, weakref.ref(self)
 
     def with_data(self, schema: Schema, inputs: Sequence[object], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         """Inputs and arguments with nodes instead of data, for definitions whose operators run immediately."""

@@ -142,8 +142,17 @@ def _public(schemas: Iterable[Schema]) -> list[Schema]:
 
 def _import(schema: Schema, style: str) -> str:
     """The import of a call that is written by hand."""
-    name = schema.name if style == "fn" else schema.class_name
+    name = schema.name.rpartition(".")[2] if style == "fn" else schema.class_name
     return f"from asyncdali.{schema.hand_written} import {name} as {name}"
+
+
+WITH_CLASSES = ("external_source",)
+"""Operators written by hand that have a form in ``ops``."""
+
+
+def _has_class(schema: Schema) -> bool:
+    """Whether the operator has a form in ``ops``."""
+    return not schema.hand_written or schema.name in WITH_CLASSES
 
 
 def _parents(name: str) -> list[str]:
@@ -162,6 +171,7 @@ def stub_files() -> dict[str, str]:
     for style, render in (("fn", _function), ("ops", _class)):
         for module in ["", *modules]:
             own = sorted((schema for schema in schemas if schema.module == module), key=lambda schema: schema.name)
+            own = [schema for schema in own if style == "fn" or _has_class(schema)]
             imports = ["from asyncdali.data_node import DataNode"]
             imports += ["from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType"]
             imports += [_import(schema, style) for schema in own if schema.hand_written]
@@ -224,7 +234,7 @@ def reference_table(schemas: Iterable[Schema] | None = None, header: str = _HEAD
         lines += ["", f"## fn.{schema.name}", "", *_paragraphs(schema.doc)]
         if schema.hand_written:
             module = importlib.import_module(f"asyncdali.{schema.hand_written}")
-            lines += ["```", inspect.cleandoc(getattr(module, schema.name).__doc__), "```"]
+            lines += ["```", inspect.cleandoc(getattr(module, schema.name.rpartition(".")[2]).__doc__), "```"]
             continue
         if declared := declarations(schema):
             lines += [*(part for line in declared for part in _wrapped(f"- {line}")), ""]

@@ -122,6 +122,8 @@ MODULES: tuple[str, ...] = (
     "readers.video.video",
     "readers.video.video_resize",
     "readers.webdataset.webdataset",
+    "regrouping.mix",
+    "regrouping.select",
     "sources.external_source",
     "sources.video_input",
 )

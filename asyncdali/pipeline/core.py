@@ -63,6 +63,8 @@ class Core:
         shared: outputs that the scheduled calls have returned and not released.
         part: the samples of each iteration that are made; None: all (asyncdali.fleet).
         elsewhere: makes the engines, if they are on other machines (asyncdali.fleet).
+        declared_part: the part of a regrouping that this core makes (``regrouping.regrouping.DeclaredPart``); None: it is a user's.
+        front: keeps the stand-in for a pipeline alive, in the core of a part.
         in_engine: whether this process is an engine of the pipeline.
     """
 
@@ -84,6 +86,8 @@ class Core:
         self.in_engine = False
         self.part: Part | None = None
         self.elsewhere: Callable[[Core], Engines] | None = None
+        self.declared_part: Any = None
+        self.front: Any = None
 
     @property
     def pipeline(self) -> Overridden:
@@ -118,6 +122,9 @@ class Core:
             with pipeline:
                 made = pipeline.define_graph()
             self.outputs = list(made) if isinstance(made, (tuple, list)) else [made]
+        if all(isinstance(output, DataNode) for output in self.outputs):
+            self._nodes = list(self.outputs)
+            return self._nodes
         from ..graph.constants import constant_node, output_constant
 
         nodes = []
@@ -166,6 +173,7 @@ class Core:
         processes.release(self.is_built)
         try:
             processes.start(self)  # first, because processes cannot be forked once the GPU is in use
+            processes.streams.build()
             self.session = Session(self._blueprint(), processes.parallel, processes.unfinished.append, processes.engines)
             self.session.explain = Explanations(self.session)
         finally:
@@ -174,7 +182,8 @@ class Core:
     def _blueprint(self) -> Blueprint:
         from ..runtime.blueprint import Blueprint
 
-        return Blueprint(self.options, self.output_nodes(), self.definition, self.access, self.calling, self.part)
+        nodes, regrouped = self.output_nodes(), self.processes.streams.puller
+        return Blueprint(self.options, nodes, self.definition, self.access, self.calling, self.part, regrouped)
 
     def start_workers(self) -> None:
         """See :meth:`Pipeline.start_py_workers`."""

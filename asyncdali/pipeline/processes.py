@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .streams import Streams
+
 if TYPE_CHECKING:
     from ..engines.wire.program import Program
     from ..runtime.engine_protocol import Engines
@@ -20,6 +22,7 @@ class Processes:
         engines: the engines; None without engines, or before the start.
         program: what forked engines make; kept for engines that are forked later.
         unfinished: functions that close the resources of an unfinished build. After an interrupt some may be left.
+        streams: the pipelines behind select and mix.
     """
 
     def __init__(self) -> None:
@@ -27,6 +30,7 @@ class Processes:
         self.engines: Engines | None = None
         self.program: Program | None = None
         self.unfinished: list[Callable[[], None]] = []
+        self.streams = Streams()
 
     @property
     def empty(self) -> bool:
@@ -40,6 +44,7 @@ class Processes:
 
         refuse_greenlets(bool(core.options.engines or core.elsewhere))
         keep_standard_descriptors()
+        self.streams.start(core)
         if self.parallel is None:
             self._start_parallel(core)
         if self.engines is None and core.elsewhere is not None:
@@ -91,9 +96,11 @@ class Processes:
     def forget(self) -> None:
         """The session has closed the processes."""
         self.parallel = self.engines = self.program = None
+        self.streams.close()
 
     def close(self) -> None:
         """End the processes."""
         for pool in (self.parallel, self.engines):
             if pool is not None:
                 pool.close()
+        self.streams.close()

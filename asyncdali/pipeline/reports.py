@@ -29,7 +29,10 @@ class Reporting(Front):
         return {} if parallel is None else parallel.pool.statistics()
 
     def epoch_size(self, name: str | None = None) -> int | dict[str, int]:
-        """Padded epoch size of the reader `name`, or a dict of all readers'. Builds the pipeline. RuntimeError for an unknown name."""
+        """Padded epoch size of the reader `name`, or a dict of all readers'. Builds the pipeline. RuntimeError for an unknown name.
+
+        It is an upper bound for a reader before ``fn.experimental.select``, and for data that `on_error` drops.
+        """
         if name is not None:
             return int(self.reader_meta(name)["epoch_size_padded"])
         return {reader: meta["epoch_size_padded"] for reader, meta in self.reader_meta().items()}
@@ -41,6 +44,8 @@ class Reporting(Front):
         unknown name.
         """
         metas = self._core.built().reader_metas()
+        for core in self._core.processes.streams.cores():
+            metas.update(core.built().reader_metas())
         if name is None:
             return metas
         if name not in metas:
@@ -57,8 +62,8 @@ class Reporting(Front):
 
         Empty with ``on_error="raise"``. Builds the pipeline.
         """
-        repairs = self._core.built().repairs
-        return [] if repairs is None else repairs.quarantine.entries()
+        sessions = [core.built() for core in (*self._core.processes.streams.cores(), self._core)]
+        return [entry for session in sessions if session.repairs is not None for entry in session.repairs.quarantine.entries()]
 
     def provenance(self, step: int) -> Provenance:
         """The origin of every sample of iteration `step`, past or future: files and records, epochs and shards, draws and crop windows.

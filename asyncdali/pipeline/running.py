@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,6 +100,19 @@ class Running(Front):
         core.refuse_in_callbacks("reset()")
         if core.session is not None or core.options.checkpoint is not None:
             core.built().producer.reset()
+
+    def set_weights(self, weights: Sequence[float], *, at: int, name: str | DataNode | None = None) -> None:
+        """Change the weights of ``fn.experimental.mix`` from its batch `at` on. Batches are counted from 0, over all epochs.
+
+        The change is in checkpoints until it is made. `name` is a result of the mix, or its name; it may be left out if the pipeline has
+        only one mix. Builds the pipeline.
+
+        ValueError for a batch that is prepared already (the message names the first that is not), and for wrong weights; KeyError for an
+        unknown name; RuntimeError without a mix.
+        """
+        self._core.refuse_in_callbacks("set_weights()")
+        self._core.built()
+        self._core.processes.streams.set_weights(self._core, weights, at, name.name if isinstance(name, DataNode) else name)
 
     # --- data from Python
 

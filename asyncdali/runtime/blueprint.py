@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..access import Access
 from ..data_node import DataNode
 from ..graph.node import Definition
 from ..graph.plan import reachable
+from ..operators.base import Role
 from ..options import PipelineOptions
+from ..sources.ports import Port
+from ..sources.pullers import Puller
 from .parts import Part
 
 Calling: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Gives the context that functions of the user are called in; see ``Environment.calling``."""
+
+MakePuller: TypeAlias = Callable[[Any, dict[str, Port], int], Puller | None]
+"""Makes the puller of a source from its group, the ports and the batch size. None for sources of other kinds."""
+
+
+def _none(group: object, ports: dict[str, Port], batch_size: int) -> Puller | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,7 @@ class Blueprint:
         access: which files the pipeline may open.
         calling: gives :data:`Calling` for the seed that the pipeline uses.
         part: the samples of each iteration that are made; None: all.
+        regrouped: makes the pullers of regrouped batches (``regrouping``).
     """
 
     options: PipelineOptions
@@ -37,13 +48,15 @@ class Blueprint:
     access: Access
     calling: Callable[[int | None], Calling]
     part: Part | None = None
+    regrouped: MakePuller = _none
 
     def check_scope(self) -> None:
         """RuntimeError for operators that were defined elsewhere, in a pipeline with checkpoints, which would not have their state."""
         if not self.options.enable_checkpointing:
             return
         order = reachable(self.outputs, self.definition.instances).order
-        foreign = [item.name for item in order if item.definition() is not self.definition]
+        constants = {id(item) for item in order if item.schema.role is Role.CONSTANT}  # they have no state
+        foreign = [item.name for item in order if item.definition() is not self.definition and id(item) not in constants]
         if foreign:
             raise RuntimeError(
                 "The pipeline does not support checkpointing because it contains operator(s) that were defined outside the pipeline "

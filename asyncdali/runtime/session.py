@@ -27,7 +27,9 @@ from ..device.threads import CallThread, kernels_of_threads
 from ..errors import CheckpointError, OperatorError, PipelineClosed, place
 from ..graph.plan import build_plan, cut_for_gpu, names_for_dali
 from ..operators.base import Role
+from ..sources.group import Group
 from ..sources.ports import Port
+from ..sources.pullers import Puller
 from ..sources.snapshots import Snapshots
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
@@ -35,7 +37,7 @@ from ..tensors.gpu import stream_handle
 from ..tensors.host_memory import HostMemory
 from ..tensors.lists import cpu_list, gpu_list, made_by
 from ..types import OperatorConcurrency, StreamPolicy
-from .blueprint import Blueprint
+from .blueprint import Blueprint, MakePuller
 from .compiling import Compilation
 from .counting.counters import PipelineCounters
 from .counting.memory_statistics import MemoryStatistics
@@ -119,7 +121,7 @@ class Session:
         self._copies = OutputCopies(self.executor.pool if self.gpu is None else None)
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
-            self._instantiate(blueprint.calling(self.seed), blueprint.access, compilation)
+            self._instantiate(blueprint.calling(self.seed), blueprint.access, compilation, blueprint.regrouped)
         except BaseException:
             self.close(workers=False)
             raise
@@ -161,7 +163,9 @@ class Session:
 
     # --- build
 
-    def _instantiate(self, calling: Callable[[], AbstractContextManager[None]], access: Access, compilation: Compilation) -> None:
+    def _instantiate(
+        self, calling: Callable[[], AbstractContextManager[None]], access: Access, compilation: Compilation, regrouped: MakePuller
+    ) -> None:
         options = self.options
         environment = self.executor.environment(
             int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling,
@@ -174,10 +178,9 @@ class Session:
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
         inputs = [planned for planned in self.plan.operators if planned.spec.schema.role is Role.INPUT]
-        elsewhere = {} if self.engines is None else {"elsewhere": self.engines.puller}
         sources = Sources(
             inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu,
-            **elsewhere,
+            functools.partial(self._puller, regrouped),
         )  # fmt: skip
         if inputs:
             self._copies.compile()
@@ -202,6 +205,13 @@ class Session:
         self.repairs: Repairs | None = None
         if options.on_error != "raise":
             self.repairs = Repairs(self.plan, self.operators, options, self.executor)
+
+    def _puller(self, regrouped: MakePuller, group: Any, ports: dict[str, Port], batch_size: int) -> Puller | None:
+        """The puller of a source that others than this process's Python code answer. None: this process calls the source."""
+        puller = regrouped(group, ports, batch_size)
+        if puller is None and self.engines is not None and isinstance(group, Group):
+            puller = self.engines.puller(group, ports, batch_size)
+        return puller
 
     # --- running
 
@@ -371,7 +381,7 @@ class Session:
                 self.gpu.order(record.outputs, stream_handle(stream))
             elif self.gpu is not None:
                 self.gpu.complete(record.outputs)
-            moment = self._moment(record)
+            moment = self.moment(record)
             return tuple([made_by(self._tensor_list(batch), moment) for batch in record.outputs])
         except Exception as error:
             if raised_by_signal(error):
@@ -387,7 +397,8 @@ class Session:
         elif repairs.may_drop and record.outputs:
             record.outputs = repairs.drops_of(record, positions)
 
-    def _moment(self, record: Record) -> Moment:
+    def moment(self, record: Record) -> Moment:
+        """The position at which the oldest iteration was made."""
         epoch, step = record.place
         count = record.batch_size
         whole, handed = (record.whole, (record.first, record.first + count)) if record.whole else (count, record.handed or (0, count))
@@ -400,6 +411,11 @@ class Session:
         if batch.device == "gpu":
             return gpu_list(batch, self.gpu_id, None, self._device_memory)
         return cpu_list(batch)
+
+    def copied(self, batch: Batch) -> Batch:
+        """The samples one after another in memory of their own."""
+        batch.reused = True
+        return self._copies.private(batch)
 
     def _mismatch(self, outputs: list[Batch]) -> OperatorError | None:
         """The error if an output is not what the user has declared."""
@@ -487,7 +503,8 @@ class Session:
         """The graph and the data sets, as a checkpoint keeps them and is compared with."""
         readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "digest")}
         data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
-        return checkpoints.describe_graph(self.plan, data)
+        parts = {puller.group.name: puller.graphs for puller in self.producer.sources.pullers if puller.graphs}
+        return checkpoints.describe_graph(self.plan, data, parts)
 
     def mark(self, queues_after: bool = False) -> Mark:
         """The consumer's position: after the last iteration that was returned, and after all errors and ends that were raised.
@@ -512,17 +529,20 @@ class Session:
         """The state at `mark` (None: now), with the data of the `iterator` that consumes the pipeline, if there is one."""
         if self._graph_json is None:
             self._graph_json = checkpoints.graph_json(self.describe())
-        positions, place = self.mark() if mark is None else mark
+        state = self.saved(self.mark() if mark is None else mark)
+        return checkpoints.encode(self._graph_json, state._replace(iterator=self.iterator_data if iterator is None else iterator), library)
+
+    def saved(self, mark: Mark) -> checkpoints.State:
+        """The state at `mark` as JSON data, without that of an iterator."""
+        positions, place = mark
         states = {name: item.save(positions[name]) for name, item in self.stateful.items()}
-        iterator = self.iterator_data if iterator is None else iterator
         settings = {item.planned.spec.name: item.operator.settings() for item in self.operators}
         settings = {**self._settings, **{name: value for name, value in settings.items() if value is not None}}
         if self.repairs is not None:
             settings["__quarantine__"] = {"count": len(self.repairs.quarantine), "digest": self.repairs.quarantine.digest()}
         ahead = {"ended": place.ended, "resets": place.resets, "more": place.more}
         ahead = {name: value for name, value in ahead.items() if value}
-        state = checkpoints.State(states, place.iteration, place.epoch, iterator, settings, ahead)
-        return checkpoints.encode(self._graph_json, state, library)
+        return checkpoints.State(states, place.iteration, place.epoch, None, settings, ahead)
 
     def _restore(self, data: Any) -> None:
         if dali_checkpoints.is_checkpoint(data):

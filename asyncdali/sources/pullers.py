@@ -28,6 +28,11 @@ class Puller:
     kind = "called"
     """Where the source's code runs, for statistics (``SourceStatistics.kind``)."""
 
+    @property
+    def graphs(self) -> list[dict[str, Any]]:
+        """Descriptions of the graphs whose samples it regroups (``regrouping``); they are in checkpoints."""
+        return []
+
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         self.group = group
         self.batch_size = batch_size

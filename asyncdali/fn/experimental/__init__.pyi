@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from asyncdali.data_node import DataNode
+from asyncdali.regrouping.calls import mix as mix
+from asyncdali.regrouping.calls import select as select
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 from . import decoders as decoders

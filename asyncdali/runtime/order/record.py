@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..._deadlocks import FIRST_LOOK, DeadlockWait
 from ...batch import Batch
 from ..work.segments import SegmentRun
@@ -24,7 +26,7 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "done_at", "done_segments",
-        "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs",
+        "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept", "number", "on_planned", "outputs",
         "place", "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
 
@@ -48,6 +50,7 @@ class Record:
         self.done_segments: set[int] = set()
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
+        self.kept: np.ndarray | None = None  # numbers of the samples that the outputs have, after others were dropped; None: all
         self.finished = False
         self.weight = 0  # for statistics: number of iterations that this record stands for; 0: this iteration is not timed
         self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done

@@ -193,7 +193,7 @@ class Repairs:
                 kept[k] &= actions.get(index) != "drop"
         if kept.all():
             return outputs
-        rows = np.flatnonzero(kept)
+        rows = record.kept = np.flatnonzero(kept)
         return [_rows_of(batch, rows) if len(batch) == count else batch for batch in outputs]
 
     def drops_of(self, record: Record, positions: Mapping[str, Any]) -> list[Batch]:

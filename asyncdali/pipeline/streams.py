@@ -1,0 +1,205 @@
+"""The sessions behind select and mix: one core for each part of each regrouping.
+
+A part's core has the options of the user's pipeline, and a seed of its own: a digest of the pipeline's seed, the number of the regrouping
+and the number of the part. So the draws of a part do not depend on other parts. Engines, worker processes, depth and `on_error` work in a
+part as in any pipeline; each part has engines and threads of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import secrets
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import checkpoint as checkpoints
+from .._version import __version__
+from ..dali_files import checkpoints as dali_checkpoints
+from ..errors import OperatorError, OperatorKeyError, refused
+from ..graph.plan import check_names, reachable
+from ..operators.base import Role
+from ..regrouping.mix import Mix, Mixing
+from ..regrouping.part_streams import PartStream
+from ..regrouping.puller import RegroupedPuller
+from ..regrouping.regrouping import DeclaredPart, Regrouping
+from .front import Front
+
+if TYPE_CHECKING:
+    from ..graph.node import OperatorInstance
+    from ..options import PipelineOptions
+    from ..runtime.blueprint import Calling
+    from ..sources.ports import Port
+    from ..sources.pullers import Puller
+
+
+def regroupings(order: Sequence[OperatorInstance]) -> list[Regrouping]:
+    """The regroupings among the operators that will run, in order of definition."""
+    found = {id(item.attachment): item.attachment for item in order if isinstance(item.attachment, Regrouping)}
+    return sorted(found.values(), key=lambda group: group.number)
+
+
+class PartFront(Front):
+    """Stands for a user's pipeline in the core of a part. User functions in a part see the pipeline that the part belongs to."""
+
+    def __init__(self, whole: Any):
+        self._whole = weakref.ref(whole)  # the whole keeps its parts
+        self._calling_elsewhere = whole.pipeline._calling_elsewhere
+
+    def build(self) -> None:
+        """Build the part."""
+        self._core.build()
+
+    def define_graph(self) -> Any:
+        """The graph is there already."""
+        raise NotImplementedError
+
+    def _calling(self, seed: int | None) -> Calling:
+        calling: Calling = self._whole().calling(seed)  # type: ignore[union-attr]
+        return calling
+
+
+class Streams:
+    """The cores of all parts of one pipeline. They are started and built before its session, and closed with it."""
+
+    def __init__(self) -> None:
+        self._cores: dict[int, list[Any]] = {}
+        self._started = False
+        self.seed: int | None = None
+        """The seed that the parts' seeds come from. It is drawn once if the pipeline has none."""
+
+    def start(self, core: Any) -> None:
+        """Make the cores and start their processes, which have to be forked before a GPU is used."""
+        if self._started:
+            return
+        order = reachable(core.output_nodes(), core.definition.instances).order
+        _check_parts(order, core.declared_part)
+        groups = regroupings(order)
+        if groups:
+            _check_options(core, groups)
+            if self.seed is None:
+                self.seed = secrets.randbits(62) if core.options.seed is None else int(core.options.seed)
+            core.processes.unfinished.append(self.close)
+            saved = _saved(core.options)
+            for number, group in enumerate(groups):
+                made = self._cores[id(group)] = []
+                for k, part in enumerate(group.parts):
+                    made.append(_core_of(core, part, _seed_of(self.seed, number, k), _checkpoint_of(saved, group.name, k)))
+            for part_core in self._own():
+                part_core.start_workers()
+        self._started = True
+
+    def build(self) -> None:
+        """Build the parts."""
+        for core in self._own():
+            core.build()
+
+    def puller(self, group: object, ports: dict[str, Port], batch_size: int) -> Puller | None:
+        """The puller of a regrouping; None for other sources."""
+        if not isinstance(group, Regrouping):
+            return None
+        parts = []
+        for k, (declared, core) in enumerate(zip(group.parts, self._cores[id(group)], strict=True)):
+            parts.append(PartStream(k, core.built(), core.fill_awaited, declared.where is not None, group.operator))
+        return RegroupedPuller(group, ports, batch_size, parts, functools.partial(self._close, group))
+
+    def set_weights(self, core: Any, weights: Sequence[float], at: int, name: str | None) -> None:
+        """See ``Pipeline.set_weights``."""
+        pullers = [
+            puller for item in (core, *self.cores()) for puller in item.built().producer.sources.pullers
+            if isinstance(puller, RegroupedPuller) and isinstance(puller.regrouper, Mixing)
+        ]  # fmt: skip
+        if name is not None:
+            known = [each for puller in pullers for each in puller.group.nodes]
+            pullers = [puller for puller in pullers if name in puller.group.nodes]
+            if not pullers:
+                raise refused(OperatorKeyError, Mix.schema.name, "name", f"no mix is called {name!r}; known: {', '.join(known) or 'none'}")
+        if not pullers:
+            raise RuntimeError("the pipeline has no fn.experimental.mix whose weights could change")
+        if len(pullers) > 1:
+            names = ", ".join(repr(puller.group.name) for puller in pullers)
+            raise RuntimeError(f"the pipeline has {len(pullers)} mixes: give `name`, one of {names}")
+        regrouper: Any = pullers[0].regrouper
+        regrouper.change(weights, at, pullers[0].position.state.step)
+
+    def cores(self) -> list[Any]:
+        """The cores of all parts, and of their parts."""
+        return [core for item in self._own() for core in (item, *item.processes.streams.cores())]
+
+    def _own(self) -> list[Any]:
+        return [core for cores in self._cores.values() for core in cores]
+
+    def _close(self, group: Regrouping) -> None:
+        for core in self._cores.get(id(group), ()):
+            core.close()
+
+    def close(self) -> None:
+        """Close all parts. Idempotent."""
+        for core in self._own():
+            core.close()
+        self._cores, self._started = {}, False
+
+
+def _check_parts(order: Sequence[OperatorInstance], own: DeclaredPart | None) -> None:
+    """OperatorError for an operator of a part that is used from outside; RuntimeError for two operators of one name."""
+    for item in order:
+        if item.part is not own and item.schema.role is not Role.CONSTANT:
+            raise refused(
+                OperatorError, item.schema.name, None,
+                f"the operator {item.name!r} is before fn.experimental.select or fn.experimental.mix, and its result is also used behind. "
+                "There, samples are regrouped: pass the node through as a further input.",
+            )  # fmt: skip
+    whole = list(order)
+    for group in regroupings(order):
+        for part in group.parts:
+            whole += reachable(part.outputs, part.definition.instances).order
+    check_names(list({id(item): item for item in whole}.values()), None)
+
+
+def _check_options(core: Any, groups: Sequence[Regrouping]) -> None:
+    operator = groups[0].operator
+    if core.part is not None or core.elsewhere is not None:
+        raise refused(
+            OperatorError, operator, None,
+            f"fn.{operator} does not run in a fleet, whose ranks divide each batch. Give the reader of each rank its shard (num_shards, "
+            "shard_id), and build the pipeline without the fleet.",
+        )  # fmt: skip
+    if core.options.engine_cut is not None:
+        raise refused(OperatorError, operator, None, f"engine_cut cannot be combined with fn.{operator}: each part has a cut of its own")
+
+
+def _saved(options: PipelineOptions) -> dict[str, Any]:
+    """The body of the checkpoint to be restored."""
+    data = options.checkpoint
+    if data is None or dali_checkpoints.is_checkpoint(data):
+        return {}
+    return checkpoints.decode(data)
+
+
+def _checkpoint_of(saved: dict[str, Any], name: str, number: int) -> bytes | None:
+    """The checkpoint of a part. None: the part starts from its beginning, and the pipeline says whether that is an error."""
+    try:
+        graph = saved["graph"]["operators"][name]["parts"][number]
+        state = checkpoints.State(**saved["operators"][name]["parts"][number]["at"])
+    except (KeyError, IndexError, TypeError):
+        return None
+    return checkpoints.encode(checkpoints.graph_json(graph), state, __version__)
+
+
+def _seed_of(seed: int, regrouping: int, part: int) -> int:
+    digest = hashlib.blake2b(f"{seed} {regrouping} {part}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 2
+
+
+def _core_of(whole: Any, part: DeclaredPart, seed: int, checkpoint: bytes | None) -> Any:
+    """The core of a part of the pipeline whose core is `whole`."""
+    options = copy.copy(whole.options)
+    options.seed, options.checkpoint = seed, checkpoint
+    options.output_dtype = options.output_ndim = options.output_layout = None
+    front = PartFront(whole)
+    core = front._core = type(whole)(front, options, part.definition)
+    core.access, core.declared_part, core.front = whole.access, part, front
+    core.set_outputs(list(part.outputs))
+    return core

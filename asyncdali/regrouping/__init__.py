@@ -1,0 +1,18 @@
+"""Batches of chosen samples: ``fn.experimental.select`` and ``fn.experimental.mix``.
+
+The graph before a regrouping is a *part*: a stream of raw iterations, made by a session of its own. Each raw iteration is a function of
+positions, as always, so it may come from engines, workers, and any depth. A *regrouper* chooses the samples of the next batch. The graph
+behind it gets these batches as it gets data from Python, and draws by its own iterations. The state is where each part is read, (raw
+iteration, place in it), and a few numbers of the regrouper.
+
+    contract.py       The rule that forms batches, and its view of the parts. New kinds of regrouping begin here
+    calls.py          ``select`` and ``mix``, with the checks of their arguments
+    regrouping.py     A regrouping in the graph: its parts and its outputs
+    select.py, mix.py    The operators, and their rules
+    shares.py         The order in which a mix takes its parts
+    part_streams.py   Raw iterations of a part, and reading them sample by sample
+    joining.py        Samples of several raw iterations as one batch
+    puller.py         Regrouped batches as a source of the graph behind
+
+Sessions of parts are made in ``pipeline/streams.py``. May import the graph, sources, runtime, batches, tensors and errors.
+"""

@@ -1,0 +1,79 @@
+"""Samples of several raw iterations as one batch, mostly without copying them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..batch import Batch, storage_dtype
+from ..errors import OperatorValueError, refused
+from .contract import Rows
+
+
+def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
+    """Some samples of a batch, over the same memory."""
+    if batch.values is not None:
+        made = Batch.from_values(batch.values[rows], batch.layout, batch.dtype)
+    else:
+        made = Batch(
+            np.ascontiguousarray(batch.shapes[rows]), batch.dtype, batch.layout, np.ascontiguousarray(batch.addresses[rows]),
+            [batch.memory_owner], device=batch.device,
+        )  # fmt: skip
+    made.source_info = None if not batch.source_info else [batch.source_info[k] for k in rows.tolist()]
+    return made
+
+
+def condition_of(batch: Batch, name: str) -> np.ndarray:
+    """Whether each sample passes, bool[samples]. The condition has one number per sample; 0 is false."""
+    sizes = batch.counts()
+    wrong = np.flatnonzero(sizes != 1)
+    if len(wrong):
+        shape = tuple(batch.shapes[wrong[0]].tolist())
+        raise refused(
+            OperatorValueError, name, "where",
+            f"`where` must have one number per sample; sample {int(wrong[0])} has shape {shape}. Reduce it, for example with "
+            "fn.reductions.max, or compare one element.",
+        )  # fmt: skip
+    if batch.values is not None:
+        values = batch.values.reshape(len(batch))
+    else:
+        values = np.array([batch.sample(k).reshape(()) for k in range(len(batch))], storage_dtype(batch.dtype))
+    passed: np.ndarray = values != 0
+    return passed
+
+
+def _piece(rows: Rows, output: int) -> Batch:
+    batch: Batch = rows.raw.batches[output]
+    whole = len(rows) == len(batch) and bool((rows.rows == np.arange(len(batch))).all())
+    return batch if whole else rows_of(batch, rows.rows)
+
+
+def joined(found: Sequence[Rows], output: int, name: str) -> Batch:
+    """Output `output` of the samples as one batch. OperatorValueError if parts have samples of other types or dimensions."""
+    pieces = [_piece(rows, output) for rows in found]
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    for rows, piece in zip(found, pieces, strict=True):
+        if (piece.dtype, piece.ndim, piece.layout) != (first.dtype, first.ndim, first.layout):
+            raise refused(
+                OperatorValueError, name, None,
+                f"output {output} has {_kind(first)} in part {found[0].part} and {_kind(piece)} in part {rows.part}. Samples of one batch "
+                "need one type, number of dimensions and layout: convert them before (fn.cast, fn.reshape).",
+            )  # fmt: skip
+    values = [piece.values for piece in pieces if piece.values is not None]
+    if len(values) == len(pieces) and len({known.shape[1:] for known in values}) == 1:
+        made = Batch.from_values(np.concatenate(values), first.layout, first.dtype)
+    else:
+        made = Batch(
+            np.concatenate([piece.shapes for piece in pieces]), first.dtype, first.layout,
+            np.concatenate([piece.addresses for piece in pieces]), [piece.memory_owner for piece in pieces], device=first.device,
+        )  # fmt: skip
+    if all(piece.source_info for piece in pieces):
+        made.source_info = [text for piece in pieces for text in piece.source_info]  # type: ignore[union-attr]
+    return made
+
+
+def _kind(batch: Batch) -> str:
+    return f"{batch.dtype.name} of {batch.ndim} dimensions, layout {batch.layout!r}"

@@ -1,0 +1,174 @@
+"""experimental.mix: which part the next batch, or the next sample, comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..operators.base import Arg, Role, Schema, register
+from .contract import EndOfEpoch, Reading, Rows
+from .regrouping import RegroupedInput
+from .shares import PERIOD, sequence, thousandths
+
+STOPS = ("first", "last", "never")
+"""Values of the argument `stop`."""
+
+MOST_CHANGES = 64
+"""Changes of weights that may lie ahead. A checkpoint has all of them."""
+
+_KEPT = 10_000
+"""Steps for which a change is kept behind the newest batch: positions of batches in flight do not have it yet."""
+
+
+class MixState(NamedTuple):
+    """The state of a mix before a batch.
+
+    Attributes:
+        step: number of batches before it, of all epochs.
+        unit: number of batches (with ``per="sample"``: of samples) since the weights are in force.
+        shares: the weights in force, in thousandths.
+        over: for each part, whether an epoch of it has ended in this epoch of the mix.
+        ended: the epoch ends before the next batch.
+    """
+
+    step: int
+    unit: int
+    shares: tuple[int, ...]
+    over: tuple[bool, ...]
+    ended: bool = False
+
+
+class Mixing:
+    """See the module.
+
+    Args:
+        weights: of the parts.
+        per_sample: whether the units are samples.
+        stop: "first", "last" or "never".
+    """
+
+    def __init__(self, weights: Sequence[float], per_sample: bool, stop: str):
+        self._count = len(weights)
+        self._start = MixState(0, 0, thousandths(weights), (False,) * len(weights))
+        self._per_sample, self._stop = per_sample, stop
+        self._changes: dict[int, tuple[int, ...]] = {}
+
+    @property
+    def start(self) -> MixState:
+        return self._start
+
+    # --- weights
+
+    def change(self, weights: Sequence[float], at: int, next_step: int) -> None:
+        """Use other weights from batch `at` on. `next_step` is the first batch that is not formed yet.
+
+        ValueError for a batch that is formed already, and for too many changes.
+        """
+        if len(weights) != self._count:
+            raise ValueError(f"the mix has {self._count} parts, got {len(weights)} weights")
+        if isinstance(at, bool) or not hasattr(at, "__index__"):
+            raise TypeError(f"`at` is the number of a batch of the mix, counted from 0 over all epochs; got {at!r}")
+        if not next_step <= at < 1 << 62:
+            raise ValueError(f"batch {at} of the mix is prepared already; weights can change from batch {next_step} on")
+        shares = thousandths(weights)
+        kept = {step: known for step, known in self._changes.items() if step > next_step - _KEPT}
+        if sum(step >= next_step for step in kept) >= MOST_CHANGES and at not in kept:
+            raise ValueError(f"{MOST_CHANGES} changes of weights lie ahead; a mix keeps no more")
+        self._changes = {**kept, int(at): shares}
+
+    def _in_force(self, state: MixState) -> MixState:
+        shares = self._changes.get(state.step)
+        return state if shares is None else state._replace(shares=shares, unit=0)
+
+    # --- batches
+
+    def form(self, parts: Sequence[Reading], state: MixState, size: int) -> tuple[list[Rows], MixState]:
+        if state.ended:
+            raise EndOfEpoch(self._next_epoch(state))
+        state = self._in_force(state)
+        order = sequence(state.shares)
+        over, found, missing, unit = list(state.over), list[Rows](), size, state.unit
+        while missing:
+            part = int(order[unit % PERIOD])
+            rows = self._next(parts, part, 1 if self._per_sample else missing, state.shares, over)
+            if rows is None:
+                break
+            found.append(rows)
+            missing -= len(rows)
+            unit += self._per_sample
+        if not found:
+            raise EndOfEpoch(self._next_epoch(state))
+        behind = unit if self._per_sample else unit + 1
+        return _in_runs(found), MixState(state.step + 1, behind, state.shares, tuple(over), missing > 0)
+
+    def _next(self, parts: Sequence[Reading], part: int, most: int, shares: tuple[int, ...], over: list[bool]) -> Rows | None:
+        """The next samples of a part. None: the epoch of the mix ends instead; the part is then at the beginning of its next epoch."""
+        reading = parts[part]
+        for _ in range(2):
+            rows = reading.rows(most)
+            if rows is not None:
+                return rows
+            reading.next_epoch()
+            others = all(over[k] or not shares[k] for k in range(len(parts)) if k != part)
+            if self._stop == "first" or (self._stop == "last" and others):
+                return None
+            over[part] = True
+        raise ValueError(f"part {part} of the mix has no sample in a whole epoch")
+
+    def _next_epoch(self, state: MixState) -> MixState:
+        return state._replace(over=(False,) * self._count, ended=False)
+
+    # --- checkpoints
+
+    def save(self, state: MixState) -> dict[str, object]:
+        ahead = sorted((step, list(shares)) for step, shares in self._changes.items() if step >= state.step)
+        return {**state._asdict(), "changes": ahead}
+
+    def load(self, data: Any) -> MixState:
+        try:
+            step, unit, ended = data["step"], data["unit"], data["ended"]
+            shares, over = self._checked(data["shares"]), tuple(data["over"])
+            changes = {at: self._checked(shares) for at, shares in data["changes"]}
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{data!r} is not the state of a mix of {self._count} parts ({error})") from None
+        numbers = [step, unit, *changes]
+        if not all(type(value) is int and 0 <= value < 1 << 62 for value in numbers) or len(changes) > MOST_CHANGES + 1:
+            raise ValueError(f"{data!r} is not the state of a mix: its numbers are out of range")
+        if len(over) != self._count or not all(type(value) is bool for value in (*over, ended)):
+            raise ValueError(f"{data!r} is not the state of a mix of {self._count} parts")
+        self._changes = changes
+        return MixState(step, unit, shares, over, ended)
+
+    def _checked(self, shares: Any) -> tuple[int, ...]:
+        if len(shares) != self._count or not all(type(value) is int and 0 <= value <= PERIOD for value in shares) or sum(shares) != PERIOD:
+            raise ValueError(f"shares {shares!r}")
+        return tuple(shares)
+
+
+def _in_runs(found: list[Rows]) -> list[Rows]:
+    """Neighbours of one raw iteration together: parts give single samples."""
+    runs: list[list[Rows]] = []
+    for rows in found:
+        if runs and runs[-1][0].raw is rows.raw:
+            runs[-1].append(rows)
+        else:
+            runs.append([rows])
+    return [run[0].joined(run[1:]) for run in runs]
+
+
+@register
+class Mix(RegroupedInput):
+    schema = Schema(
+        name="experimental.mix",
+        doc="""Mixes samples of several data sets in fixed shares.
+
+        See :func:`asyncdali.fn.experimental.mix`, and docs/bad_data.md for what to choose when.""",
+        inputs=(0, 0),
+        hand_written="regrouping.calls",
+        role=Role.INPUT,
+        calls_python=True,
+        args=(
+            Arg("per", "str", "batch", "Whether shares are of batches or of samples.", stream=True),
+            Arg("stop", "str", "first", "The end of an epoch: that of the first part that ends, of the last, or none.", stream=True),
+        ),
+    )

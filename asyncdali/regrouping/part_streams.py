@@ -1,0 +1,276 @@
+"""Raw iterations of a part, and reading them sample by sample.
+
+The problem. A part's session makes batches of fixed size. A regrouper needs samples, the ends of epochs between two samples, and the same
+samples again after an interrupt, an error or a restore.
+
+The solution. :class:`PartStream` keeps the raw iterations from the beginning of the next batch on. :class:`PartReading` walks over them
+without changing anything, and asks the part for more at the end. Only when a batch is used does the part forget what lies before its
+cursor. So a batch whose forming was interrupted is formed again from the same raw iterations.
+
+Ends of epochs. With sources (or other regroupings) in the part, an epoch ends where these end it. Otherwise the reader with the largest
+shard tells the epoch of each sample by its position. Samples that only fill a batch up at a shard's end (`pad_last_batch`) are left out.
+Without readers and sources the part never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from asyncdali_workers.interrupts import raised_by_signal
+
+from ..errors import OperatorError, OperatorValueError, PipelineClosed, refused, set_aside
+from ..tensors.lists import batch_of
+from .contract import Cursor, Rows
+from .joining import condition_of, rows_of
+
+if TYPE_CHECKING:
+    from ..batch import Batch
+    from ..readers.base import ReaderOperator
+    from ..runtime.order.moments import Moment
+    from ..runtime.order.record import Record
+    from ..runtime.session import Mark, Session
+    from .contract import Reading
+
+MOST_EMPTY = 100_000
+"""Raw iterations in a row without a sample, in a part whose epochs do not end. The condition is then never true."""
+
+
+class Raw:
+    """One raw iteration: the samples that it offers.
+
+    Attributes:
+        number: counted in this process.
+        mark: the position of the part's session before it.
+        batches: the outputs, without samples that the condition leaves out.
+        places: the number of each sample in the whole iteration, int64[samples].
+        labels: the epoch of each sample.
+        after: the epoch behind the iteration.
+        moment: the position at which the iteration was made; None if it has failed, and for the end of an epoch.
+        error: why the iteration has failed. `told`: the consumer knows the error.
+    """
+
+    __slots__ = ("after", "batches", "error", "labels", "mark", "moment", "number", "places", "told")
+
+    def __init__(self, number: int, mark: Mark, after: int):
+        self.number, self.mark, self.after = number, mark, after
+        self.batches: list[Batch] = []
+        self.places = self.labels = np.empty(0, np.int64)
+        self.moment: Moment | None = None
+        self.error: BaseException | None = None
+        self.told = False
+
+
+class PartStream:
+    """A part of a regrouping, from the beginning of the next batch on.
+
+    Args:
+        number: of the part in its regrouping.
+        session: makes the raw iterations.
+        fill: queues raw iterations, so that the session works ahead.
+        condition: whether the last output of the session is the condition.
+        name: of the regrouping, for errors.
+    """
+
+    def __init__(self, number: int, session: Session, fill: Callable[[Session], None], condition: bool, name: str):
+        self.number, self.session = number, session
+        self._fill, self._condition, self._name = fill, condition, name
+        self._raws: list[Raw] = []
+        self._told = 0  # failed raw iterations that come next and were raised before the checkpoint
+        self._taken: Record | None = None  # the iteration that was kept last: after an interrupt the session may not know it
+        self._reader: ReaderOperator | None = None
+        self._ends = 0  # ends of epochs that sources have met in this process
+        self._looked = False
+        self.cursor = self._first(0)
+
+    # --- positions
+
+    def _first(self, epoch: int) -> Cursor:
+        return Cursor(0, 0, 0, epoch, 0, self.session.mark())
+
+    def start(self, place: int, told: int, epoch: int, label: int) -> None:
+        """Begin at the position of the session, with the numbers of a saved cursor."""
+        self.cursor = Cursor(0, place, told, epoch, label, self.session.mark())
+        self._told, self._ends = told, label
+
+    def commit(self, cursor: Cursor) -> None:
+        """Batches from now on begin at `cursor` or behind."""
+        self.cursor = cursor
+        behind = cursor.number - (self._raws[0].number if self._raws else cursor.number)
+        del self._raws[:behind]
+
+    def cursor_at(self, number: int, place: int, epoch: int, label: int) -> Cursor:
+        """The cursor at a raw iteration that is known, or at the next one."""
+        first = self._raws[0].number if self._raws else self._next_number()
+        behind = self._raws[number - first :] if number >= first else self._raws
+        mark = behind[0].mark if behind else self.session.mark()
+        told = sum(raw.told for raw in behind) + self._told
+        return Cursor(number, place, told, epoch, label, mark)
+
+    def _next_number(self) -> int:
+        return self._raws[-1].number + 1 if self._raws else self.cursor.number
+
+    def tell_error(self) -> Cursor:
+        """The consumer gets the error of the oldest failed iteration that it does not know. Returns the cursor that says so."""
+        failed = next((raw for raw in self._raws if raw.error is not None and not raw.told), None)
+        if failed is not None:
+            failed.told = True
+            if failed.error is not None:
+                failed.error = RuntimeError("told")  # the error may refer to frames
+            at = self.cursor
+            self.cursor = at._replace(told=at.told + 1)
+        return self.cursor
+
+    # --- raw iterations
+
+    def raw(self, number: int) -> Raw:
+        """Raw iteration `number`, which is known or the next one. Waits for it."""
+        while True:
+            first = self._raws[0].number if self._raws else self.cursor.number
+            if number - first < len(self._raws):
+                return self._raws[number - first]
+            self._more()
+
+    def _more(self) -> None:
+        """Add one raw iteration, failed or not, or the end of an epoch. If this is interrupted, the next call does the rest."""
+        session = self.session
+        if self._taken is not None:
+            session.drop(self._taken)
+            self._taken = None
+        self._look()
+        try:
+            self._fill(session)
+            session.hand_over(None, self._keep)
+        except StopIteration:
+            self._end()
+        except PipelineClosed:
+            raise
+        except Exception as error:
+            if raised_by_signal(error):
+                raise
+            self._fail(session.mark(), set_aside(error), self._ends)
+        self._taken = None
+
+    def _look(self) -> None:
+        """Find out what tells the epochs."""
+        if self._looked:
+            return
+        session = self.session
+        if not session.producer.sources.pullers:
+            readers = [reader for reader in session.readers().values() if hasattr(reader, "order")]
+            self._reader = max(readers, key=lambda reader: reader.order.padded_shard_size, default=None)
+        self._looked = True
+
+    @property
+    def endless(self) -> bool:
+        """Whether its epochs do not end."""
+        return self._reader is None and not self.session.producer.sources.pullers
+
+    def _end(self) -> None:
+        raw = Raw(self._next_number(), self.session.mark(), self._ends + 1)
+        self._ends += 1
+        self._raws.append(raw)
+        self.session.producer.reset()
+
+    def _fail(self, mark: Mark, error: BaseException, after: int) -> None:
+        raw = Raw(self._next_number(), mark, after)
+        raw.error = error
+        if self._told:
+            self._told, raw.told, raw.error = self._told - 1, True, RuntimeError("told")
+        self._raws.append(raw)
+
+    def _keep(self, record: Record, result: Any) -> None:
+        """The session's consumer takes an iteration. Called before the session moves on."""
+        mark, moment = self.session.mark(), self.session.moment(record)
+        labels, real, after = self._epochs(moment)
+        if not isinstance(result, BaseException):
+            try:
+                self._raws.append(self._made(mark, moment, record, [batch_of(tensors) for tensors in result], labels, real, after))
+            except Exception as error:
+                result = error
+        if isinstance(result, BaseException):
+            self._fail(mark, set_aside(result), after)
+        self._taken = record
+
+    def _epochs(self, moment: Moment) -> tuple[np.ndarray, np.ndarray, int]:
+        """The epoch of each sample of the whole iteration, whether the sample is more than padding, and the epoch behind."""
+        samples = moment.samples
+        if self._reader is None:
+            return np.full(samples, self._ends), np.ones(samples, bool), self._ends
+        order = self._reader.order
+        position = moment.positions[self._reader.spec.name]
+        runs = order.runs(position, samples)
+        counts = [run.samples for run in runs]
+        labels = np.repeat([run.epoch for run in runs], counts)
+        return labels, np.repeat([not run.padding for run in runs], counts), order.after(position, samples).epoch
+
+    def _made(
+        self, mark: Mark, moment: Moment, record: Record, batches: list[Batch], labels: np.ndarray, real: np.ndarray, after: int
+    ) -> Raw:
+        raw = Raw(self._next_number(), mark, after)
+        places = np.arange(len(labels)) if record.kept is None else record.kept  # without samples that `on_error` has dropped
+        chosen = real[places]
+        if self._condition:
+            chosen = chosen & condition_of(batches.pop(), self._name)
+        rows = np.flatnonzero(chosen)
+        if len(rows) == len(chosen):
+            raw.batches = batches
+        elif len(rows):
+            raw.batches = [rows_of(batch, rows) for batch in batches]
+            if 2 * len(rows) < len(chosen):  # the memory of the others is free again
+                raw.batches = [self.session.copied(batch) for batch in raw.batches]
+        raw.places, raw.labels, raw.moment = places[rows], labels[places[rows]], moment
+        return raw
+
+    def reading(self) -> Reading:
+        """Read from the beginning of the next batch on."""
+        return PartReading(self)
+
+    def never(self) -> OperatorError:
+        """The error of a part that offers no sample."""
+        return refused(
+            OperatorValueError, self._name, "where" if self._condition else None,
+            f"no sample in {MOST_EMPTY:,} raw iterations: the condition is never true, or the part has no data. Change the condition.",
+        )  # fmt: skip
+
+
+class PartReading:
+    """Reads a part; see :class:`~asyncdali.regrouping.contract.Reading`."""
+
+    def __init__(self, part: PartStream):
+        self._part = part
+        self.back_to(part.cursor)
+
+    def back_to(self, cursor: Cursor) -> None:
+        self._number, self._place, self._epoch, self._label = cursor.number, cursor.place, cursor.epoch, cursor.label
+
+    @property
+    def cursor(self) -> Cursor:
+        return self._part.cursor_at(self._number, self._place, self._epoch, self._label)
+
+    def next_epoch(self) -> None:
+        self._epoch, self._label = self._epoch + 1, self._label + 1
+        raw = self._part.raw(self._number)
+        if raw.after == self._label and self._place > raw.places.max(initial=-1):  # a saved cursor lies behind an end that sources have met
+            self._number, self._place = self._number + 1, 0
+
+    def rows(self, most: int) -> Rows | None:
+        part, empty = self._part, 0
+        while True:
+            raw = part.raw(self._number)
+            if raw.error is not None and not raw.told:
+                raise raw.error
+            first = int(np.searchsorted(raw.places, self._place))
+            stop = int(np.searchsorted(raw.labels, self._label, "right"))
+            if first < stop:
+                stop = min(stop, first + most)
+                self._place = int(raw.places[stop - 1]) + 1
+                if stop == len(raw.places) and raw.after == self._label:
+                    self._number, self._place = self._number + 1, 0
+                return Rows(part.number, raw, np.arange(first, stop))
+            if raw.after > self._label:
+                return None
+            self._number, self._place, empty = self._number + 1, 0, empty + 1
+            if empty > MOST_EMPTY and part.endless:
+                raise part.never()
