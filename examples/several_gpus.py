@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import os
 import resource
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -115,10 +116,11 @@ def main() -> None:
     pinned = pipe.statistics().buffers.allocated_bytes / 1e6
     digest = hashlib.sha256(np.array(order, np.int64).tobytes()).hexdigest()[:16]
     same = "" if not options.dali else f", order {'equal to' if dalis_order(options, rank, ranks) == order else 'NOT that of'} DALI"
-    print(
+    sys.stdout.write(  # one call: the lines of two processes must not mix, and print() writes the end of a line apart
         f"rank {rank} of {ranks} on {where}: {rate:.0f} pictures/s, {used / took:.1f} processors, {memory:.0f} MB, {pinned:.0f} of them "
-        f"in batches on the host, order {digest}{same}", flush=True,
-    )  # fmt: skip
+        f"in batches on the host, order {digest}{same}\n"
+    )
+    sys.stdout.flush()
     if ranks > 1:
         dist.barrier()
         dist.destroy_process_group()

@@ -43,7 +43,7 @@ def test_several_gpus():
             [*command, "--steps", "8", "--batch", "4", "--threads", "1"], env=environment, capture_output=True, text=True, timeout=300,
             check=True,
         )  # fmt: skip
-        orders.append(dict(re.findall(r"rank (\d) of 2 on cpu: .*, order (\w+)", done.stdout)))
+        orders.append(dict(re.findall(r"^rank (\d) of 2 on cpu: .*, order (\w+)$", done.stdout, re.MULTILINE)))
     assert orders[0] == orders[1] and len(set(orders[0].values())) == 2
 
 
