@@ -8,7 +8,7 @@ import sys
 
 from ._version import __version__
 
-_OF_PROGRAMS = ("bench", "cache", "engine", "diff", "doctor", "import-checkpoint", "show", "verify")
+_OF_PROGRAMS = ("bench", "cache", "engine", "diff", "doctor", "import-checkpoint", "show", "tune", "verify")
 """Commands that load a program of the user. What follows ``--`` is for the program."""
 
 
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     index = commands.add_parser("wds2idx", help="make the index file of a WebDataset archive")
     index.add_argument("archive", help="the tar file")
     index.add_argument("index_file", nargs="?", help="index file to write (default: the archive's name with .idx)")
-    from .tooling import bench, diff, doctor, engine, importing, kernels, show, verify
+    from .tooling import bench, diff, doctor, engine, importing, kernels, show, tune, verify
 
     kernels.add_arguments(commands)
     bench.add_arguments(commands)
@@ -38,6 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     diff.add_arguments(commands)
     importing.add_arguments(commands)
     show.add_arguments(commands)
+    tune.add_arguments(commands)
     verify.add_arguments(commands)
     words = sys.argv[1:] if argv is None else list(argv)
     place = words.index("--") if "--" in words and words[0] in _OF_PROGRAMS else len(words)

@@ -45,6 +45,20 @@ def slow_source_mended():
     return fn.external_source(fetch_async, name="server", prefetch_queue_depth=8)
 
 
+class Fetched:
+    """The same in worker processes: a task is a batch, because its first sample waits for all."""
+
+    def __call__(self, info):
+        if info.idx_in_batch == 0:
+            time.sleep(0.02)
+        return np.full(4, info.idx_in_batch, np.float32)
+
+
+@pipeline_def(batch_size=8, num_threads=2, device_id=None, py_num_workers=2)
+def slow_source_workers():
+    return fn.external_source(Fetched(), name="server", batch=False, parallel=True, prefetch_queue_depth=4)
+
+
 # --- a source that computes in Python
 
 

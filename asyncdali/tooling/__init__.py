@@ -22,6 +22,8 @@
     sharing.py       How much of the processors other programs took while a pipeline was measured
     show.py          ``asyncdali show``: a page about one step
     verify.py        ``asyncdali verify``; verifying.py compares runs of a pipeline
+    tune.py          ``asyncdali tune``: finds the fastest settings that do not change the stream
+    what_if.py       ``asyncdali bench --what-if``: predicts the rate with other settings
     trace.py         Traces of a running pipeline, in the format of chrome://tracing and https://ui.perfetto.dev
 
 May import public names, statistics of `compiled`, the plan, and `workers`.

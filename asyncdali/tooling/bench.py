@@ -17,7 +17,7 @@ from typing import Any
 from .._processes import python_command
 from .._status_line import StatusLine
 from ..errors import lines_of
-from . import program, report, rival
+from . import program, report, rival, what_if
 from . import settings as set_values
 from .consumer import Consumer, TrainingStep, UserStep
 from .measure import Measurement, measure
@@ -52,6 +52,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--consumer-ms", type=_milliseconds, metavar="N", help="a training step of N ms of pure Python after each batch")
     parser.add_argument("--consumer", metavar="FILE.py:step", help="your training step, called with the outputs of each batch; the "
                         "pipeline's JPEG decoders on a GPU are tried with each `decoder`, and the best is named")  # fmt: skip
+    parser.add_argument("--what-if", action="store_true", help="predict the rate with other settings, and say which to change first")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--trace", metavar="FILE.json", help="write a trace for chrome://tracing or ui.perfetto.dev")
     parser.add_argument("--report", metavar="FILE.html", help="write a page with drawings")
@@ -98,8 +99,8 @@ def _sweep(text: str) -> tuple[str, list[Any]]:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
-    if options.sweep and (options.vs or options.trace or options.report):
-        print("bench: --sweep measures several pipelines; --vs, --trace and --report measure one", file=sys.stderr)
+    if options.sweep and (options.vs or options.trace or options.report or options.what_if):
+        print("bench: --sweep measures several pipelines; --vs, --trace, --report and --what-if measure one", file=sys.stderr)
         return 2
     if options.sweep and len(options.sweep) > 1:
         print("bench: give one --sweep at a time and fix the other options, as in --sweep threads=1,2 --depth 3", file=sys.stderr)
@@ -135,7 +136,8 @@ def _results(options: argparse.Namespace) -> str:
     swept = [_SWEPT[name] for name, _ in options.sweep or ()]
     options.values = set_values.settings_of(made, options.set, {*_own_settings(options), *swept})
     step = _step(options)
-    if options.consumer and not (options.sweep or options.vs or options.trace or options.report) and _has_lanes(made, options):
+    of_one = options.vs or options.trace or options.report or options.what_if
+    if options.consumer and not (options.sweep or of_one) and _has_lanes(made, options):
         options.sweep = [("decoder", _LANES)]
     return _run_sweep(made, options, step) if options.sweep else _run_one(made, options, step)
 
@@ -250,9 +252,14 @@ def _run_one(made: object, options: argparse.Namespace, step: Consumer | None) -
         document["report"] = options.report
     if options.vs:
         document["versus"] = versus(made, options.pipeline, _settings(options), options.iterations, options.arguments)
+    if options.what_if:
+        predicted = what_if.what_if(found)
+        document["what_if"] = predicted.as_dict()
     if options.json:
         return json.dumps(document, indent=1)
     lines = [text(found)]
+    if options.what_if:
+        lines.append(what_if.text(predicted))
     if options.vs:
         lines.append(versus_text(document["versus"]))
     return "\n".join([*lines, *(f"{what}: {document[what]}" for what in ("trace", "report") if what in document)])

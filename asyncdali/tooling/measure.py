@@ -215,6 +215,7 @@ def _beside(step: Consumer, steps: list[float], waits: list[float], seconds: flo
     beside = statistics.median(steps) if step.simulated else seconds / len(steps)
     return {
         "step": step.name,
+        "simulated": step.simulated,
         "step_alone_ms": step.alone * 1e3,
         "step_beside_ms": beside * 1e3,
         "slowdown": beside / step.alone - 1 if step.alone else 0.0,

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from . import what_if
 from .measure import Measurement
 from .trace import Span, TraceRecorder
 
@@ -29,6 +30,8 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; } td, th { padding: .15rem .9rem .15rem 0; text-align: left; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
 svg { display: block; max-width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; fill: currentColor; }
+label { display: grid; grid-template-columns: 22rem 1fr 4rem; gap: .8rem; }
+@media (max-width: 640px) { label { grid-template-columns: 1fr; } }
 svg .axis { stroke: var(--line); } svg rect:hover { opacity: .7; }
 """
 
@@ -43,6 +46,7 @@ def page(measurement: Measurement, recorder: TraceRecorder, title: str) -> str:
         "<h2>Throughput over time</h2>", _throughput(measurement),
         f"<h2>Activity of the threads (last {_SHOWN} iterations)</h2>", _timeline(recorder),
         "<h2>Time per operator</h2>", _operators(data["operators"]),
+        "<h2>What if</h2>", _sliders(what_if.what_if(measurement)),
         *(["<h2>Engines</h2>", _engines(data["statistics"]["engines"])] if data["statistics"]["engines"] else []),
         "<h2>Batches ready when the consumer requests one</h2>", _queue(data["statistics"]["queue"]),
     ]  # fmt: skip
@@ -50,7 +54,7 @@ def page(measurement: Measurement, recorder: TraceRecorder, title: str) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>'
         f'<link rel="icon" href="data:,"><style>{_STYLE}</style></head>\n<body>\n' + "\n".join(body)
-        + f'\n<script type="application/json" id="measurement">{content}</script>\n</body></html>\n'
+        + f'\n<script type="application/json" id="measurement">{content}</script>\n<script>{_PREDICT}{_SLIDE}</script>\n</body></html>\n'
     )  # fmt: skip
 
 
@@ -212,3 +216,76 @@ def _queue(queue: dict[str, Any]) -> str:
         parts.append(_bar(_LEFT, 22 * k + 3, width, 17, _COLOURS[2], f"{count} times", extra))
         parts.append(_label(_LEFT + width + 6, 22 * k + 16, f"{count} times, {100 * count / total:.0f} %"))
     return _svg(22 * len(counts) + 6, parts, "queue")
+
+
+# ---------------------------------------------------------------------------------------------------------------------- what if
+
+_PREDICT = """
+// The formulas of asyncdali/tooling/what_if.py: seconds from one batch to the next that each station allows at least.
+function bounds(need, knobs) {
+  const beside = Math.max(1, knobs.engines), waiting = need.waiting / knobs.storage;
+  const pixels = Math.max((need.computing + waiting) / knobs.threads, need.slowest);
+  return {
+    consumer: need.consumer + need.called,
+    source: need.awaited / Math.max(1, knobs.fetch),
+    workers: need.workers / Math.max(1, knobs.workers),
+    planning: need.planning / beside,
+    threads: (need.computing + waiting) / (knobs.threads * beside),
+    cores: (need.computing + need.elsewhere) / knobs.cores,
+    interpreter: Math.max(0, need.interpreter - (knobs.engines ? need.planning_interpreter : 0)),
+    queue: (need.consumer + need.called + need.passing + pixels) / knobs.depth,
+  };
+}
+function slowest(need, knobs) { return Object.entries(bounds(need, knobs)).reduce((a, b) => b[1] > a[1] ? b : a); }
+function predict(need, now, then) {
+  const modelled = slowest(need, now)[1], predicted = slowest(need, then)[1];
+  return need.measured >= modelled ? predicted + need.measured - modelled : predicted * need.measured / modelled;
+}
+"""
+
+_SLIDE = """
+const asked = JSON.parse(document.getElementById("what-if").dataset.asked);
+function slide() {
+  const then = {...asked.now};
+  for (const input of document.querySelectorAll("#what-if input")) {
+    then[input.name] = asked.now[input.name] * (input.dataset.times ? Math.pow(2, input.value) : 1) || 0;
+    if (!input.dataset.times) then[input.name] = Number(input.value);
+    input.nextElementSibling.textContent = Math.round(100 * then[input.name]) / 100;
+  }
+  const took = predict(asked.need, asked.now, then);
+  document.getElementById("predicted").textContent =
+    Math.round(asked.need.samples / took).toLocaleString("en") + " samples/s, " + (asked.need.measured / took).toFixed(2)
+    + " times the measured rate; the limit: " + slowest(asked.need, then)[0];
+}
+for (const input of document.querySelectorAll("#what-if input")) input.addEventListener("input", slide);
+slide();
+"""
+
+_SLIDERS = (("threads", "num_threads"), ("depth", "prefetch_queue_depth"), ("workers", "py_num_workers"), ("engines", "engines"),
+            ("fetch", "batches that awaited sources are asked for ahead"))  # fmt: skip
+_TIMES = (("cores", "processors"), ("storage", "speed of the storage, times"))
+
+
+def _sliders(asked: what_if.WhatIf) -> str:
+    """Sliders that predict the rate in the browser, and the table of predictions."""
+    data = asked.as_dict()
+    now = data["now"]
+    rows = [
+        f'<label>{title} <input type="range" name="{name}" min="{min(now[name], 1)}" max="{max(8, 4 * now[name])}" value="{now[name]}">'
+        "<output></output></label>"
+        for name, title in _SLIDERS
+    ] + [
+        f'<label>{title} <input type="range" data-times="1" name="{name}" min="-2" max="4" step="0.25" value="0"><output></output></label>'
+        for name, title in _TIMES
+    ]  # fmt: skip
+    table = "".join(
+        f"<tr><td>{_text(row.name)}={_text(row.value)}</td><td class=\"number\">{row.rate:,.0f}</td>"
+        f"<td class=\"number\">x {row.factor:.2f}</td><td>{row.limit}</td></tr>"
+        for row in asked.rows
+    )
+    first = asked.first
+    advice = "No setting gains 3 %." if first is None else f"Turn first: {first.name}={first.value}."
+    return (
+        f'<form id="what-if" data-asked="{html.escape(json.dumps(data))}">{"".join(rows)}<p id="predicted"></p></form>'
+        f"<p>{_text(advice)}</p><table><tr><th>setting</th><th>samples/s</th><th></th><th>the limit then</th></tr>{table}</table>"
+    )

@@ -1,0 +1,281 @@
+"""``asyncdali tune FILE.py:pipeline`` tries settings that do not change the stream of batches, and names the fastest.
+
+The knobs are ``num_threads``, ``prefetch_queue_depth``, ``py_num_workers`` (with parallel sources) and ``engines``. A round goes through
+the knobs in the order of their predicted gain (:mod:`.what_if`) and moves each up or down as long as that gains 2 %. If none of them
+moves, several stations may limit the rate together: then the knobs are moved up together that are predicted to gain.
+A candidate and the best settings so far are measured in turns, because other programs' load changes with time.
+
+The first batches of every candidate must equal those of the first settings, bit for bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import statistics
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import bench, machine, program, what_if
+from . import settings as set_values
+from .consumer import Consumer
+from .measure import Measurement
+
+_GAIN = 1.02
+"""A candidate is taken if it is faster by this factor."""
+_TURNS = 2
+_SHARED = 0.1
+_JOINT = 3
+_COMPARED = 3
+"""The number of batches that are compared."""
+_KNOBS = ("num_threads", "prefetch_queue_depth", "py_num_workers", "engines")
+_LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+Settings = dict[str, Any]
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the command line's parser."""
+    parser = commands.add_parser("tune", help="find the fastest num_threads, prefetch_queue_depth, py_num_workers and engines")
+    parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="a function made by @pipeline_def, or one that returns a Pipeline")
+    parser.add_argument("--iterations", type=bench._count, default=60, help="batches of one measurement (default: 60)")
+    parser.add_argument("--engines", type=bench._count_or_none, default=2, metavar="N", help="the largest number tried (default: 2)")
+    set_values.add_argument(parser)
+    parser.add_argument("--consumer-ms", type=bench._milliseconds, metavar="N", help="beside a training step of N ms of pure Python")
+    parser.add_argument("--consumer", metavar="FILE.py:step", help="beside your training step, called with the outputs of each batch")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return the exit status."""
+    if options.consumer and options.consumer_ms is not None:
+        print("tune: --consumer and --consumer-ms are two training steps: give one", file=sys.stderr)
+        return 2
+    try:
+        for name in ("pipeline", "consumer"):
+            if getattr(options, name) is not None:
+                setattr(options, name, os.path.abspath(getattr(options, name)))
+        with program.output_apart() if options.json else contextlib.nullcontext():
+            made = program.load(options.pipeline, options.arguments)
+            options.values = set_values.settings_of(made, options.set, dict.fromkeys(_KNOBS))
+            options.token_file, options.token_shared = None, False
+            found = Tuning(made, options, bench._step(options)).search()
+        print(json.dumps(found.as_dict(), indent=1) if options.json else text(found))
+        return 0
+    except program.ProgramError as error:
+        print(f"tune: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("tune: interrupted", file=sys.stderr)
+        return 130  # the exit status of shells for Ctrl-C
+
+
+@dataclass
+class Tried:
+    """One candidate: its settings, its rate as a factor of the best settings of that time, whether it was `taken`; or why it failed."""
+
+    settings: Settings
+    factor: float = 0.0
+    taken: bool = False
+    refused: str = ""
+
+
+@dataclass
+class Tuned:
+    """The result: the settings at the start and the best ones, their samples per second measured in turns, and all candidates."""
+
+    start: Settings
+    best: Settings
+    rates: tuple[float, float] = (0.0, 0.0)
+    tried: list[Tried] = field(default_factory=list)
+    is_compared: bool = True
+    others: float = 0.0
+    """The largest part of the wanted processor time that other programs had during a measurement."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "start": self.start, "best": self.best, "samples_per_second": {"start": self.rates[0], "best": self.rates[1]},
+            "stream_is_compared": self.is_compared, "others_share": self.others, "tried": [vars(item) for item in self.tried],
+        }  # fmt: skip
+
+
+class Tuning:
+    """A search over the settings of the pipeline that `made` makes."""
+
+    def __init__(self, made: object, options: argparse.Namespace, step: Consumer | None):
+        self._made = made
+        self._options = options
+        self._step = step
+        self._digests: list[str] | None = None
+        self._others = 0.0
+        self._most = {"num_threads": 2 * machine.cores(), "prefetch_queue_depth": 16, "py_num_workers": 4 * machine.cores(),
+                      "engines": options.engines}  # fmt: skip
+
+    def search(self) -> Tuned:
+        """Turn the knobs until none of them gains, and measure the result beside the start."""
+        first = self._measure({})
+        best = {name: first.settings[name] for name in _KNOBS}
+        found = Tuned(dict(best), best)
+        self._digests = self._first_batches(best)
+        if self._digests != self._first_batches(best):
+            self._digests, found.is_compared = None, False
+        known = {_key(best)}
+        moved = True
+        while moved:
+            moved = False
+            for name in self._order(first):
+                while (better := self._taken(found, self._moves(found.best, name), known)) is not None:
+                    first, moved = better, True
+            if not moved and (better := self._taken(found, self._together(first, found.best), known)) is not None:
+                first, moved = better, True
+        rates = self._in_turns(found.start, found.best)
+        found.others = self._others
+        found.rates = (rates[0], rates[1]) if found.start != found.best else (rates[0], rates[0])
+        return found
+
+    def _order(self, last: Measurement) -> list[str]:
+        """The knobs that this pipeline has, largest predicted gain first."""
+        rows = what_if.what_if(last).rows
+        names = list(dict.fromkeys(row.name for row in rows if row.name in _KNOBS))
+        return [name for name in [*names, *(name for name in _KNOBS if name not in names)]
+                if name != "py_num_workers" or last.statistics["workers"] is not None]  # fmt: skip
+
+    def _moves(self, best: Settings, name: str) -> Iterator[Settings]:
+        """One knob up, and down."""
+        for value in self._neighbours(name, best[name]):
+            yield _with(best, {name: value})
+
+    def _together(self, last: Measurement, best: Settings) -> list[Settings]:
+        """Two or more knobs up that are predicted to gain together: the three largest gains."""
+        ups = {name: [value for value in self._neighbours(name, best[name]) if value > best[name]] for name in self._order(last)}
+        ups = {name: values[-1:] for name, values in ups.items() if values}
+        found = [
+            _with(best, {name: ups[name][0] for name in names})
+            for count in range(2, len(ups) + 1) for names in itertools.combinations(ups, count)
+        ]  # fmt: skip
+        gains = [(self._predicted(last, best, settings), settings) for settings in found]
+        return [settings for gain, settings in sorted(gains, key=lambda item: -item[0]) if gain >= _GAIN][:_JOINT]
+
+    def _predicted(self, last: Measurement, best: Settings, settings: Settings) -> float:
+        need, now = what_if.demands(last), what_if.knobs(last)
+        then = dataclasses.replace(now, threads=settings["num_threads"], depth=settings["prefetch_queue_depth"],
+                                   workers=settings["py_num_workers"], engines=settings["engines"])  # fmt: skip
+        return need.measured / what_if.seconds(need, now, then)
+
+    def _taken(self, found: Tuned, candidates: Iterable[Settings], known: set[tuple[Any, ...]]) -> Measurement | None:
+        """Try candidates until one gains; its measurement, or None."""
+        for candidate in candidates:
+            if _key(candidate) in known:
+                continue
+            known.add(_key(candidate))
+            tried = Tried(candidate)
+            found.tried.append(tried)
+            try:
+                self._check_stream(candidate)
+                before, after = self._in_turns(found.best, candidate)
+            except program.ProgramError as error:
+                tried.refused = str(error)
+                continue
+            tried.factor = after / before
+            if tried.factor >= _GAIN:
+                tried.taken = True
+                found.best = candidate
+                return self._last
+        return None
+
+    def _neighbours(self, name: str, value: int) -> Iterator[int]:
+        """The next value up, and down. One engine gains little where two do, so all numbers of engines are tried."""
+        least, most = (0 if name == "engines" else 1), self._most[name]
+        steps = [step for step in (0, *_LADDER) if least <= step <= most]
+        up = [step for step in steps if step > value]
+        yield from up if name == "engines" else up[:1]
+        yield from [step for step in steps if step < value][-1:]
+
+    def _in_turns(self, one: Settings, other: Settings) -> tuple[float, float]:
+        """The median rates of two settings."""
+        rates: tuple[list[float], list[float]] = ([], [])
+        for _ in range(_TURNS):
+            for settings, into in zip((one, other), rates):
+                self._last = self._measure(settings)
+                into.append(self._last.samples / self._last.seconds)
+        return statistics.median(rates[0]), statistics.median(rates[1])
+
+    def _measure(self, settings: Settings) -> Measurement:
+        found = bench._measured(self._made, {**self._options.values, **settings}, self._options, self._step)
+        self._others = max(self._others, found.sharing["others_share"])
+        return found
+
+    def _check_stream(self, settings: Settings) -> None:
+        if self._digests is None:
+            return
+        if self._first_batches(settings) != self._digests:
+            raise program.ProgramError(
+                f"the batches are others with {_shown(settings)}: a source or function of the program is no function of its position "
+                "(asyncdali verify names it)"
+            )
+
+    def _first_batches(self, settings: Settings) -> list[str]:
+        """Digests of the first batches."""
+        pipeline = program.make(self._made, {**self._options.values, **settings})
+        try:
+            pipeline.build()
+            return [_digest(pipeline.run()) for _ in range(_COMPARED)]
+        except StopIteration:
+            return []
+        except Exception as error:
+            raise program.ProgramError(f"the pipeline failed: {bench._summary(error, self._options.pipeline)}") from error
+        finally:
+            pipeline.close()
+
+
+def _digest(outputs: Any) -> str:
+    found = hashlib.sha256()
+    for output in outputs:
+        for sample in output.as_cpu():
+            array = np.ascontiguousarray(sample)
+            found.update(f"{array.dtype.str}{array.shape}".encode())
+            found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def _with(best: Settings, changes: Settings) -> Settings:
+    """Other settings; engines need a deeper queue than their number."""
+    changed = {**best, **changes}
+    if "engines" in changes:
+        changed["prefetch_queue_depth"] = max(changed["prefetch_queue_depth"], changed["engines"] + 1)
+    return changed
+
+
+def _key(settings: Settings) -> tuple[Any, ...]:
+    return tuple(settings[name] for name in _KNOBS)
+
+
+def _shown(settings: Settings) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def text(found: Tuned) -> str:
+    """The result as lines for people."""
+    lines = []
+    for item in found.tried:
+        outcome = f"refused: {item.refused}" if item.refused else f"x {item.factor:.2f}{' taken' if item.taken else ''}"
+        lines.append(f"  {_shown(item.settings)}: {outcome}")
+    if not found.is_compared:
+        lines.append("the batches differ from run to run (a pipeline without a seed?), so the stream was not compared")
+    if found.others >= _SHARED:
+        lines.append(f"other programs had up to {100 * found.others:.0f} % of the processor time: the factors are not exact")
+    before, after = found.rates
+    if found.best == found.start:
+        return "\n".join([*lines, f"no other setting gains 2 %: {_shown(found.best)} ({before:,.0f} samples/s)"])
+    return "\n".join([*lines, f"{before:,.0f} -> {after:,.0f} samples/s, x {after / before:.2f}: {_shown(found.best)}"])

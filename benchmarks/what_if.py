@@ -1,0 +1,115 @@
+"""Predictions of ``asyncdali bench --what-if`` beside what the same settings then give, for the pipelines of examples/bottlenecks.py.
+
+    python -m benchmarks.what_if                 # predictions; the machine must be quiet
+    python -m benchmarks.what_if tune            # `asyncdali tune` beside an exhaustive search
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CORES = len(os.sched_getaffinity(0))
+STEP = ["--consumer-ms", "15"]
+
+CASES = [  # pipeline, options, the knob that is turned (a row of the prediction), and the options or the pipeline that turn it
+    ("slow_source", [], ("the called sources in 2 workers", 2), "slow_source_workers", []),
+    ("interpreter_bound", [], ("the called sources in 2 workers", 2), "interpreter_bound_mended", []),
+    ("slow_decode", [], ("num_threads", 2), "slow_decode", ["--threads", "2"]),
+    ("slow_python_function", [], ("engines", 2), "slow_python_function", ["--engines", "2", "--depth", "3"]),
+    ("small_queue", STEP, ("prefetch_queue_depth", 2), "small_queue", ["--depth", "2"]),
+    ("slow_consumer", STEP, ("num_threads", 4), "slow_consumer", ["--threads", "4"]),
+    ("slow_sample", [], ("prefetch_queue_depth", 2), "slow_sample", ["--depth", "2"]),
+    ("too_few_workers", [], ("py_num_workers", 4), "too_few_workers", ["--workers", "4"]),
+    ("too_many_threads", [], ("num_threads", 4 * CORES), "too_many_threads", ["--threads", str(4 * CORES)]),
+    ("slow_storage", [], ("num_threads", 4), "slow_storage", ["--threads", "4"]),
+]
+
+
+def bench(name: str, *options: str, iterations: int = 60, **environment: str) -> dict:
+    command = [sys.executable, "-m", "asyncdali", "bench", f"{ROOT / 'examples' / 'bottlenecks.py'}:{name}", "--json",
+               "--iterations", str(iterations), *options]  # fmt: skip
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def rate(found: dict) -> float:
+    return found["measurement"]["samples"] / found["measurement"]["seconds"]
+
+
+def predictions(rounds: int) -> None:
+    print(f"{'pipeline':>22} {'knob':>34} {'now':>8} {'predicted':>9} {'turned':>8} {'error':>7}  others")
+    with tempfile.TemporaryDirectory() as folder:
+        slow = _slow_storage(Path(folder))
+        for name, options, (knob, value), turned, more in CASES:
+            environment = slow if name == "slow_storage" else {}
+            if environment is None:
+                print(f"{name:>22} no C compiler to build a stand-in for slow storage")
+                continue
+            before, predicted, after, others = [], [], [], []
+            for _ in range(rounds):
+                first = bench(name, "--what-if", *options, **environment)
+                row = next(row for row in first["what_if"]["rows"] if (row["name"], row["value"]) == (knob, value))
+                second = bench(turned, *options, *more, **environment)
+                before.append(rate(first))
+                predicted.append(row["rate"])
+                after.append(rate(second))
+                others += [item["measurement"]["sharing"]["others_share"] for item in (first, second)]
+            was, said, came = map(statistics.median, (before, predicted, after))
+            shown = f"{name:>22} {f'{knob}={value}':>34} {was:8.0f} {said:9.0f} {came:8.0f} {said / came - 1:+7.1%}"
+            print(f"{shown}  {max(others):.0%}", flush=True)
+
+
+def _slow_storage(folder: Path) -> dict[str, str] | None:
+    sys.path.insert(0, str(ROOT / "tests"))
+    from helpers.slow_files import compiler, slow_files
+
+    if compiler() is None:
+        return None
+    pictures = folder / "slow"
+    shutil.copytree(ROOT / "asyncdali" / "data" / "pictures", pictures)
+    return {"BOTTLENECKS_PICTURES": str(pictures), **slow_files(folder, pictures, 8000)}
+
+
+def tuned(names: list[str]) -> None:
+    threads, depths = [1, 2, 3, 4], [1, 2, 3, 4, 6]
+    for name in names:
+        options = STEP if name in ("small_queue", "slow_consumer") else []
+        file = f"{ROOT / 'examples' / 'bottlenecks.py'}:{name}"
+        command = [sys.executable, "-m", "asyncdali", "tune", file, "--json", "--engines", "0", *options]
+        found = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=1800, check=True).stdout)
+        best = 0.0
+        workers = [1, 2, 4, 8] if name == "too_few_workers" else [1]
+        for count, depth, processes in itertools.product(threads, depths, workers):
+            given = ["--threads", str(count), "--depth", str(depth), "--workers", str(processes)]
+            best = max(best, rate(bench(name, *given, *options, iterations=40)))
+        chosen = found["best"]
+        names = {"--threads": "num_threads", "--depth": "prefetch_queue_depth", "--workers": "py_num_workers"}
+        given = [word for option, setting in names.items() for word in (option, str(chosen[setting]))]
+        ended = statistics.median(rate(bench(name, *given, *options)) for _ in range(3))
+        shown = f"{name:>22} tuned {ended:8.0f} best of the grid {best:8.0f} ratio {ended / best:.2f}"
+        print(f"{shown} {chosen} in {len(found['tried'])} trials", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=("predictions", "tune"), default="predictions")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--names", default="slow_decode,small_queue,slow_sample,too_few_workers")
+    options = parser.parse_args()
+    predictions(options.rounds) if options.what == "predictions" else tuned(options.names.split(","))
+
+
+if __name__ == "__main__":
+    main()
