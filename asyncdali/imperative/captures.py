@@ -73,11 +73,12 @@ class _Recorded(NamedTuple):
 
 
 class _Input(NamedTuple):
-    """An input of a prediction: its samples, whether it is a Tensor, and the call whose output it is."""
+    """An input of a prediction: its samples, whether it is a Tensor, and the call and number of the output that it is."""
 
     samples: Callable[[], Samples]
     is_tensor: bool
     work: DelayedCall | None = None
+    number: int = 0
 
 
 class _Start(NamedTuple):
@@ -181,7 +182,7 @@ class _Prediction(NamedTuple):
         self.work.declared = known(made.outputs)
         for item in self.computation.inputs:  # they may be changed as soon as the program gets their memory
             if item.work is not None:
-                item.work.dependents.append(weakref.ref(self.work))
+                item.work.dependents.setdefault(item.number, []).append(weakref.ref(self.work))
 
 
 class _Programs:
@@ -339,7 +340,7 @@ class CapturedLoop:
             if before is None and source.call >= 0:
                 return None
             work = item if before is None else before.work
-            inputs.append(_Input(_output(work, source.number, source.layout), source.is_tensor, work))
+            inputs.append(_Input(_output(work, source.number, source.layout), source.is_tensor, work, source.number))
             keys.append((id(work), source.number, source.layout))
         computation = _Computation(call, inputs, position)
         work = DelayedCall(computation, [], "a step that was computed ahead")

@@ -109,7 +109,7 @@ class DynamicValue:
             assert work is not None
             held = work.batches()[self._number]
             if work.dependents:
-                work.finish_dependents()
+                work.finish_dependents(self._number)
             work.read |= 1 << self._number
             if self._view_layout is not None:
                 held = relabelled(held, self._view_layout)

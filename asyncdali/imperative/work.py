@@ -42,8 +42,8 @@ class DelayedCall:
         self._lock = threading.Lock()
         self.declared = declared
         self.where = where
-        self.dependents: list[weakref.ReferenceType[DelayedCall]] = []
-        """Calls that will be computed of its outputs: before the program gets the outputs' memory, which it may change."""
+        self.dependents: dict[int, list[weakref.ReferenceType[DelayedCall]]] = {}
+        """By output: calls that will be computed of it, before the program gets its memory, which it may change."""
         self.read = 0
         """A bit for each output whose memory the program has got, so that it may have been changed."""
         self.told = False
@@ -54,10 +54,11 @@ class DelayedCall:
         """Whether it is computed, or its error was raised."""
         return self._compute is None and (self._error is None or self.told)
 
-    def finish_dependents(self) -> None:
-        """Compute the calls that need the outputs as they are."""
-        while self.dependents:
-            dependent = self.dependents.pop()()
+    def finish_dependents(self, number: int) -> None:
+        """Compute the calls that need output `number` as it is."""
+        waiting = self.dependents.get(number)
+        while waiting:
+            dependent = waiting.pop()()
             if dependent is not None:
                 dependent.batches()
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import asyncdali.dynamic as ndd
-from asyncdali.imperative import fused, loops
+from asyncdali.imperative import bricks, fused, loops
 
 pytestmark = pytest.mark.filterwarnings("ignore:capture")
 
@@ -390,6 +390,20 @@ def test_calls_of_a_step_are_one_graph(files, monkeypatch):
     assert len(builds) == 1 and len(runs) >= 4
     assert [call.wanted for call in builds[0][0]] == [False, False, False, True]
     assert all([made.have_contents for made in step] == [False, False, False, True] for step in runs)
+
+
+def test_reading_labels_does_not_compute_calls_of_the_pictures(files, monkeypatch):
+    """Labels and encoded pictures are outputs of one read. The pictures' calls wait for contents of their own input only."""
+    alone, work = [], bricks.Brick.run
+    monkeypatch.setattr(bricks.Brick, "run", lambda self, *given: alone.append(self.schema.name) or work(self, *given))
+
+    def body(item, rng):
+        made = training(item, rng)
+        np.asarray(ndd.as_tensor(item[1]))
+        return made
+
+    run(files * 4, body, True, epochs=1)
+    assert alone.count("resize") == alone.count("decoders.image_random_crop") <= 2  # the steps before there is a prediction
 
 
 def in_a_thread(function):
