@@ -21,6 +21,7 @@
     indexing.py    Subscripts: ``tensor[...]`` by NumPy's rules, ``batch.slice[...]`` inside of every sample
     language.py    Gives Tensors and Batches the functions of their methods
     loops.py       The captured loop that the calls of a thread belong to
+    mathematics.py Mathematical functions on Tensors, Batches and numbers: `math`
     modes.py       When calls are computed: modes of evaluation, per thread
     nodes.py       Nodes for torchdata: readers, functions on entries of dictionaries, conversion to torch
     printing.py    The text of Tensors and Batches
@@ -31,6 +32,7 @@
     states.py      States of readers: positions as text, with what they belong to
     streams.py     CUDA streams of dynamic mode
     stubs.py       Type stubs of ``asyncdali.dynamic``, made of its functions
+    surface.py     The names of ``asyncdali.dynamic``, found at their first use
     values.py      Tensor and Batch: results of calls, and data from Python
     work.py        Calls that are computed later
 

@@ -268,3 +268,8 @@ class EvalContext:
             self.evaluate_all()
 
     __exit__ = Leave(_contexts, _left)
+
+
+def current_checkpoint() -> Checkpoint:
+    """The checkpoint of the calling thread's current context."""
+    return EvalContext.current().checkpoint

@@ -8,8 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Iterable, Sequence
-from types import ModuleType
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from ..operators.base import REGISTRY
 from .calls import OperatorFunction, call
 from .conversion import make_batch
 from .devices import Device
-from .functions import make_function, submodule
+from .functions import make_function
+from .functions import signature as signature_of
 from .rng import RNG
 from .values import Batch, DynamicValue, Tensor
 
@@ -202,37 +202,44 @@ TWINS = {
 """Second names of operators, each a function of its own."""
 
 
-def populate_decoding(root: ModuleType) -> None:
-    """Give `root` and its submodules `imread`, `io.file.read` and the second names of decoders."""
-    for twin, name in TWINS.items():
-        path, _, last = twin.rpartition(".")
-        home = submodule(root, path, f"Operators {path}.*")
-        made = make_function(REGISTRY[name].schema, home.__name__)
-        if last == "image_slice":
-            made.__signature__ = _renamed(made.__signature__, ("input_0", "input_1", "input_2"))  # type: ignore[attr-defined]
-        setattr(home, last, made)
-    files = submodule(root, "io.file", "Operators io.file.*")
-    generated = make_function(REGISTRY["io.file.read"].schema, files.__name__)
-    file_read.__signature__ = generated.__signature__  # type: ignore[attr-defined]
-    file_read.schema = generated.schema  # type: ignore[attr-defined]
-    file_read.__name__, file_read.__qualname__, file_read.__module__ = "read", "read", files.__name__
-    files.read = file_read  # type: ignore[attr-defined]
+def decoding_makers() -> dict[str, Callable[[str], object]]:
+    """Functions that make `imread`, `io.file.read`, the functions for lists and the second names of decoders, given the module."""
+    lists = (decode_batch, decode_random_crop_batch, decode_audio_batch, decode_video_batch, decode_numpy_batch, peek_batch)
+    return {
+        **{twin: functools.partial(_twin, twin) for twin in TWINS},
+        **{function.__name__: functools.partial(_placed, function) for function in lists},
+        "imread": _imread,
+        "io.file.read": _file_read,
+    }
+
+
+def _twin(twin: str, module: str) -> Callable[..., object]:
+    made = make_function(REGISTRY[TWINS[twin]].schema, module)
+    if twin.endswith(".image_slice"):
+        made.__signature__ = _renamed(made.__signature__, ("input_0", "input_1", "input_2"))  # type: ignore[attr-defined]
+    return made
+
+
+def _placed(function: Callable[..., object], module: str) -> Callable[..., object]:
+    """A function of this file as one of `module`."""
+    function.__module__ = module
+    return function
+
+
+def _file_read(module: str) -> Callable[..., object]:
+    function = _function("io.file.read")
+    file_read.__signature__, file_read.schema = signature_of(function), function.schema  # type: ignore[attr-defined]
+    file_read.__name__ = file_read.__qualname__ = "read"
+    return _placed(file_read, module)
+
+
+def _imread(module: str) -> Callable[..., object]:
     kinds = inspect.Parameter
     own = [kinds("filepaths", kinds.POSITIONAL_ONLY), kinds("device", kinds.KEYWORD_ONLY, default="cpu")]
-    decoder = inspect.signature(make_function(REGISTRY["decoders.image"].schema, root.__name__))
+    decoder = signature_of(_function("decoders.image"))
     others = [item for name, item in decoder.parameters.items() if name not in ("input", "batch_size", "device")]
     imread.__signature__ = inspect.Signature([*own, *others])  # type: ignore[attr-defined]
-    for function in (
-        imread,
-        decode_batch,
-        decode_random_crop_batch,
-        decode_audio_batch,
-        decode_video_batch,
-        decode_numpy_batch,
-        peek_batch,
-    ):
-        function.__module__ = root.__name__
-        setattr(root, function.__name__, function)
+    return _placed(imread, module)
 
 
 def _renamed(signature: inspect.Signature, names: Sequence[str]) -> inspect.Signature:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
-import types
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from .._notices import near
 from ..graph.calls import NAMED_INPUTS
@@ -86,19 +84,6 @@ def make_function(schema: Schema, module: str) -> Callable[..., Any]:
     return operator
 
 
-def submodule(root: types.ModuleType, path: str, doc: str) -> types.ModuleType:
-    """The module `path` below `root`: one that exists, or a new one."""
-    module = root
-    for part in path.split("."):
-        full = f"{module.__name__}.{part}"
-        child = sys.modules.get(full)
-        if child is None:
-            child = sys.modules[full] = types.ModuleType(full, doc)
-        setattr(module, part, child)
-        module = child
-    return module
-
-
 _ELSEWHERE = {
     "external_source": "use ndd.ExternalSource(source), or pass the data to the operator",
     "python_function": "call the Python function itself: results are Tensors and Batches, numpy.asarray(tensor) is an array",
@@ -113,21 +98,17 @@ _ELSEWHERE = {
 """Names of pipelines that dynamic mode lacks, and the right spelling."""
 
 
-def _missing(root: types.ModuleType, old: dict[str, str], name: str) -> NoReturn:
-    """The error for a name that the module does not have. It names the right one."""
-    hint = _ELSEWHERE.get(name) or (f"its name is {old[name]}" if name in old else None)
-    ending = f": {hint}" if hint else near(name, [item for item in vars(root) if not item.startswith("_")])
-    raise AttributeError(f"module {root.__name__!r} has no attribute {name!r}{ending}", name=name, obj=root)
+def hints(schemas: Iterable[Schema]) -> Callable[[str, list[str]], str]:
+    """The hint at the right name in errors about names that do not exist."""
+    old = {alias: schema.name for schema in schemas if is_function(schema) for alias in schema.aliases if "." not in alias}
+
+    def hint(name: str, known: list[str]) -> str:
+        right = _ELSEWHERE.get(name) or (f"its name is ndd.{old[name]}" if name in old else None)
+        return f": {right}" if right else near(name, known)
+
+    return hint
 
 
-def populate(root: types.ModuleType, schemas: Iterable[Schema]) -> None:
-    """Fill `root` and its submodules with the functions of operators."""
-    schemas = list(schemas)
-    old = {alias: f"ndd.{schema.name}" for schema in schemas if is_function(schema) for alias in schema.aliases if "." not in alias}
-    root.__getattr__ = functools.partial(_missing, root, old)  # type: ignore[method-assign]
-    for schema in schemas:
-        if not is_function(schema):
-            continue
-        path, _, last = schema.name.rpartition(".")
-        home = submodule(root, path, f"Operators {path}.*") if path else root
-        setattr(home, last, make_function(schema, home.__name__))
+def operator_makers(schemas: Iterable[Schema]) -> dict[str, Callable[[str], object]]:
+    """For each operator a function that makes its function, given the name of the module."""
+    return {schema.name: functools.partial(make_function, schema) for schema in schemas if is_function(schema)}

@@ -11,10 +11,9 @@ import hashlib
 import inspect
 import operator
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from .contexts import EvalContext
 from .conversion import make_tensor
 from .devices import device
 from .dtypes import DType, type_id
-from .functions import submodule
 from .modes import EvalMode
 from .rng import get_default_rng
 from .states import ReaderState, Restorable
@@ -632,18 +630,13 @@ def make_reader(schema: Schema, module: str) -> type[DynamicReader]:
     return type(name, (DynamicReader,), body)
 
 
-def populate_readers(root: ModuleType, schemas: Iterable[Schema]) -> None:
-    """Give `root` and its submodules the classes of readers. Other spellings ("readers.file") are errors with the right one."""
-    for schema in schemas:
-        if is_reader(schema):
-            home = submodule(root, schema.module, "Readers: classes whose objects are iterated, epoch by epoch")
-            made = make_reader(schema, home.__name__)
-            setattr(home, made.__name__, made)
-            home.__getattr__ = functools.partial(_misspelt, home)  # type: ignore[method-assign]
+def reader_makers(schemas: Iterable[Schema]) -> dict[str, Callable[[str], object]]:
+    """For each reader a function that makes its class, given the name of the module."""
+    return {f"{schema.module}.{schema.class_name}": functools.partial(make_reader, schema) for schema in schemas if is_reader(schema)}
 
 
-def _misspelt(home: ModuleType, name: str) -> NoReturn:
+def hint(name: str, known: list[str]) -> str:
+    """The hint in the error about a name that does not exist: "readers.file" is "readers.File"."""
     wanted = name.replace("_", "").lower()
-    right = next((item for item in vars(home) if item.lower() == wanted), None)
-    hint = f" Readers are classes: {home.__name__}.{right}(...).next_epoch(batch_size)" if right else ""
-    raise AttributeError(f"module {home.__name__!r} has no attribute {name!r}.{hint}", name=name, obj=home)
+    right = next((item for item in known if item.lower() == wanted), None)
+    return f". Readers are classes: ndd.readers.{right}(...).next_epoch(batch_size)" if right else ""

@@ -43,7 +43,7 @@ _PYTHON = {
     "interp": "DALIInterpType", "any": "Any",
 }  # fmt: skip
 _ROOT = "asyncdali.dynamic"
-_BY_HAND = ("capture", "checkpoint", "pytorch")
+_BY_HAND = ("capture", "pytorch")
 """Submodules whose source has all of their names."""
 
 
@@ -111,10 +111,11 @@ def _reader(name: str, kind: Any) -> str:
 
 
 def _home(name: str, value: object) -> str | None:
-    """The module that defines a value, if it can be imported from there by this name."""
+    """The import of a value from the module that defines it, if there is one."""
     for home in (getattr(value, "__module__", None) or "", "asyncdali.imperative.decoding", "asyncdali.imperative.devices"):
-        if home.startswith("asyncdali.imperative") and getattr(importlib.import_module(home), name, None) is value:
-            return home
+        for own in (name, getattr(value, "__name__", name)):
+            if home.startswith("asyncdali.imperative") and getattr(importlib.import_module(home), own, None) is value:
+                return f"from {home} import {own} as {name}"
     return None
 
 
@@ -123,7 +124,7 @@ def _member(name: str, value: Any) -> str:
         return _reader(name, value)
     home = _home(name, value)
     if home is not None:
-        return f"from {home} import {name} as {name}"
+        return home
     if isinstance(value, DType):
         return f"{name}: _DType"
     if hasattr(value, "schema"):
@@ -134,7 +135,8 @@ def _member(name: str, value: Any) -> str:
 
 def _modules(root: types.ModuleType) -> Iterator[tuple[str, types.ModuleType]]:
     yield root.__name__, root
-    for name, value in sorted(vars(root).items()):
+    for name in dir(root):
+        value = getattr(root, name)
         if isinstance(value, types.ModuleType) and value.__name__ == f"{root.__name__}.{name}" and name not in _BY_HAND:
             yield from _modules(value)
 
@@ -143,11 +145,11 @@ def stub_files() -> dict[str, str]:
     """Contents of all stub files, by path relative to the package."""
     files = {}
     for path, module in _modules(importlib.import_module(_ROOT)):
-        names = [name for name in sorted(vars(module)) if not name.startswith("_")]
-        children = [name for name in names if isinstance(vars(module)[name], types.ModuleType)]
-        members = [_member(name, vars(module)[name]) for name in names if name not in children]
+        values = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+        children = [name for name, value in values.items() if isinstance(value, types.ModuleType)]
+        members = [_member(name, value) for name, value in values.items() if name not in children]
         lines = [_HEADER, _SETTINGS, _IMPORTS, *(f"from . import {name} as {name}" for name in children), *members]
-        packages = any(vars(module)[name].__name__.startswith(f"{path}.") for name in children)
+        packages = any(values[name].__name__.startswith(f"{path}.") for name in children)
         folder = path.removeprefix("asyncdali.").replace(".", "/")
         files[f"{folder}/__init__.pyi" if packages else f"{folder}.pyi"] = "\n".join(lines) + "\n"
     return files

@@ -3,10 +3,11 @@
 Integers give float32 (`abs`, `min`, `max`, `clamp` and `pow` keep integers); float64 stays.
 """
 
-from collections.abc import Callable as _Callable
-from typing import Any as _Any
+from __future__ import annotations
 
-from ..imperative.arithmetic import operation as _operation
+from collections.abc import Callable
+
+from .arithmetic import operation
 
 _UNARY = {
     "sqrt": "Square root; NaN for negative numbers.",
@@ -35,9 +36,9 @@ _UNARY = {
 }
 
 
-def _unary(name: str, doc: str) -> _Callable[[_Any], _Any]:
-    def function(input: object) -> _Any:
-        return _operation(name, input)
+def _unary(name: str, doc: str) -> Callable[[object], object]:
+    def function(input: object) -> object:
+        return operation(name, input)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -48,32 +49,39 @@ for _name, _doc in _UNARY.items():
     globals()[_name] = _unary(_name, _doc)
 
 
-def min(left: object, right: object) -> _Any:
+def min(left: object, right: object) -> object:
     """The smaller of two numbers."""
-    return _operation("min", left, right)
+    return operation("min", left, right)
 
 
-def max(left: object, right: object) -> _Any:
+def max(left: object, right: object) -> object:
     """The larger of two numbers."""
-    return _operation("max", left, right)
+    return operation("max", left, right)
 
 
-def pow(base: object, exponent: object) -> _Any:
+def pow(base: object, exponent: object) -> object:
     """`base` to the power of `exponent`; integers stay integers."""
-    return _operation("pow", base, exponent)
+    return operation("pow", base, exponent)
 
 
-def fpow(base: object, exponent: object) -> _Any:
+def fpow(base: object, exponent: object) -> object:
     """`base` to the power of `exponent`, as a float."""
-    return _operation("fpow", base, exponent)
+    return operation("fpow", base, exponent)
 
 
-def atan2(x: object, y: object) -> _Any:
+def atan2(x: object, y: object) -> object:
     """Angle of the point (y, x) in radians: the arcus tangent of x / y in the right quadrant."""
-    return _operation("atan2", x, y)
+    return operation("atan2", x, y)
 
 
-def clamp(value: object, lo: object, hi: object) -> _Any:
+def clamp(value: object, lo: object, hi: object) -> object:
     """`value`, but not less than `lo` and not more than `hi`."""
-    return _operation("clamp", value, lo, hi)
+    return operation("clamp", value, lo, hi)
 
+
+
+NAMES = (*_UNARY, "min", "max", "pow", "fpow", "atan2", "clamp")
+"""The functions' names."""
+
+for _name in NAMES:
+    globals()[_name].__module__ = "asyncdali.dynamic.math"
