@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -16,7 +17,7 @@ from .families import family, kernel
 from .kinds import PIXELS, InputKind, levels_of, picture_like, tensor_of
 from .resizing import as_type
 
-_gaussian_blur = vars(ndd)["gaussian_blur"]
+_gaussian_blur: Callable[..., Any] = ndd.gaussian_blur
 _OWN_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.float32)
 """Element types that are blurred as they are. Others are blurred as float32."""
 

@@ -8,7 +8,7 @@ need PIL for: NEAREST, alpha (PIL multiplies by alpha first), and other modes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ _FILTERS = {
     InterpolationMode.BILINEAR: types.INTERP_LINEAR, InterpolationMode.BICUBIC: types.INTERP_CUBIC,
     InterpolationMode.LANCZOS: types.INTERP_LANCZOS3,
 }  # fmt: skip
-_resize = vars(ndd)["resize"]
+_resize: Callable[..., Any] = ndd.resize
 _OWN_TYPES = (torch.uint8, torch.int16, torch.uint16, torch.float32)
 """Element types of the operator. Others are resized as float32."""
 
