@@ -29,6 +29,7 @@
     rng.py         Random generators of dynamic mode: streams of 32-bit words whose state is a position
     sharing.py     Tensors and Batches for other libraries: DLPack, torch, the CUDA array interface
     sources.py     Data from Python, pulled by calling: the ExternalSource of dynamic mode
+    spellings.py   The right spelling of names that users of pipelines, NumPy and torch try first
     states.py      States of readers: positions as text, with what they belong to
     streams.py     CUDA streams of dynamic mode
     stubs.py       Type stubs of ``asyncdali.dynamic``, made of its functions

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from .._notices import near
 from ..batch import Batch as Samples
 from ..operators.accepts import declared
 from ..operators.base import REQUIRED, Arg, Schema
@@ -30,6 +29,7 @@ from .dtypes import DType, type_id
 from .loops import LoopCall, current_loop
 from .modes import EvalMode
 from .rng import get_default_rng, stream_for
+from .spellings import argument_hint, named_arguments
 from .values import Batch, DynamicValue, Held, Tensor, copied, place_of, repeated_part
 from .work import DelayedCall, KnownOutput, users_line
 
@@ -75,7 +75,7 @@ class OperatorFunction:
             return TypeError(f"{self.path}: dynamic mode has no `seed`; give rng=ndd.random.RNG(seed), or call ndd.random.set_seed(seed)")
         if name == "rng":
             return TypeError(f"{self.path} draws no random numbers: it has no argument `rng`")
-        return TypeError(f"{self.path} got an unexpected argument {name!r}.{near(name, list(self.arguments))}")
+        return TypeError(f"{self.path} got an unexpected argument {name!r}.{argument_hint(name, self.arguments)}")
 
 
 def checked_size(batch_size: object) -> int:
@@ -175,12 +175,14 @@ def _brick(engine: Any, function: OperatorFunction, place: str, constants: dict[
 
 def _wrong_count(function: OperatorFunction, given: int) -> None:
     expected = str(function.fewest) if function.fewest == function.most else f"{function.fewest} to {function.most}"
-    raise TypeError(f"{function.path} takes {expected} inputs, got {given}")
+    hint = named_arguments(function.required, function.arguments) if given > function.most else ""
+    raise TypeError(f"{function.path} takes {expected} input{'' if expected == '1' else 's'}, got {given}{hint}")
 
 
 def _input(function: OperatorFunction, position: int, item: object) -> Tensor:
     if isinstance(item, (str, dict)):
-        raise TypeError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers")
+        hint = "; ndd.io.file.read(path) reads a file, ndd.imread(path) reads and decodes a picture" if isinstance(item, str) else ""
+        raise TypeError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers{hint}")
     if isinstance(item, bytes):
         item = np.frombuffer(item, np.uint8)
     return make_tensor(item, None, None, None)

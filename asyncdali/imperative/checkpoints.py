@@ -7,10 +7,11 @@ import json
 import os
 import string
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from .._files import replace_file
 from .rng import RNG, RNGState
+from .spellings import CHECKPOINTS, missing_attribute
 from .states import ReaderState, Restorable
 
 VERSION = 2
@@ -44,6 +45,9 @@ class Checkpoint:
         self._objects: dict[str, RNG | Restorable] = {}
         self._states: dict[str, _StoredState] = {}
         self._complete = self._loaded = False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        missing_attribute(self, name, CHECKPOINTS)
 
     @property
     def names(self) -> tuple[str, ...]:

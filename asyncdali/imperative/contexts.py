@@ -12,6 +12,7 @@ from .. import _forks
 from .._entered import Entered, EnteredContext, Leave
 from .devices import Device, current_number
 from .engine import CallEngine, ThreadCrew
+from .spellings import spelled
 from .streams import Stream, as_stream, stream_of
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class EvalContext:
         ValueError: `num_threads` with `thread_pool`, a pool of another device, a GPU that does not exist, or a wrong number of threads.
     """
 
+    @spelled(device="give device_id=number, or use `with ndd.Device(name):`", stream="use cuda_stream", threads="use num_threads")
     def __init__(
         self, *, num_threads: int | None = None, device_id: int | None = None, cuda_stream: object = None,
         thread_pool: ThreadPool | None = None,

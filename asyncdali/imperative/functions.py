@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._notices import near
 from ..graph.calls import NAMED_INPUTS
 from ..operators.base import REQUIRED, Role, Schema
 from . import language as language  # gives Tensors and Batches their methods
@@ -84,29 +83,9 @@ def make_function(schema: Schema, module: str) -> Callable[..., Any]:
     return operator
 
 
-_ELSEWHERE = {
-    "external_source": "use ndd.ExternalSource(source), or pass the data to the operator",
-    "python_function": "call the Python function itself: results are Tensors and Batches, numpy.asarray(tensor) is an array",
-    "constant": "pass the number or list itself, or use ndd.tensor(...)",
-    "shapes": "read the property `shape` of the Tensor or Batch",
-    "types": "use asyncdali.types; element types are ndd.uint8, ndd.float32 and so on",
-    "fn": "operators are functions of this module: ndd.resize(...), not ndd.fn.resize(...)",
-    "ops": "operators are functions of this module: ndd.resize(picture, size=[224, 224])",
-    "pipeline_def": "dynamic mode has no pipelines: call operators in a loop over ndd.readers.File(...).next_epoch(batch_size)",
-    "Pipeline": "dynamic mode has no pipelines: call operators in a loop over ndd.readers.File(...).next_epoch(batch_size)",
-}
-"""Names of pipelines that dynamic mode lacks, and the right spelling."""
-
-
-def hints(schemas: Iterable[Schema]) -> Callable[[str, list[str]], str]:
-    """The hint at the right name in errors about names that do not exist."""
-    old = {alias: schema.name for schema in schemas if is_function(schema) for alias in schema.aliases if "." not in alias}
-
-    def hint(name: str, known: list[str]) -> str:
-        right = _ELSEWHERE.get(name) or (f"its name is ndd.{old[name]}" if name in old else None)
-        return f": {right}" if right else near(name, known)
-
-    return hint
+def old_names(schemas: Iterable[Schema]) -> dict[str, str]:
+    """The names of operators by their deprecated names."""
+    return {alias: schema.name for schema in schemas if is_function(schema) for alias in schema.aliases if "." not in alias}
 
 
 def operator_makers(schemas: Iterable[Schema]) -> dict[str, Callable[[str], object]]:

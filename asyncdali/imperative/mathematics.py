@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .arithmetic import operation
+from .spellings import spelled
 
 _UNARY = {
     "sqrt": "Square root; NaN for negative numbers.",
@@ -49,11 +50,13 @@ for _name, _doc in _UNARY.items():
     globals()[_name] = _unary(_name, _doc)
 
 
+@spelled(missing="two numbers; ndd.reductions.min(value) is the smallest element of one")
 def min(left: object, right: object) -> object:
     """The smaller of two numbers."""
     return operation("min", left, right)
 
 
+@spelled(missing="two numbers; ndd.reductions.max(value) is the largest element of one")
 def max(left: object, right: object) -> object:
     """The larger of two numbers."""
     return operation("max", left, right)

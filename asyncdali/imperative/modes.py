@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from .._entered import Entered, Leave
 
 _modes = Entered()
 
 
-class EvalMode(enum.Enum):
+class _ModeNames(enum.EnumMeta):
+    def __getattr__(cls, name: str) -> Any:
+        found = None if name.startswith("_") else cls._member_map_.get(name)
+        if found is None:
+            raise AttributeError(f"EvalMode has no member {name!r}: the modes are {', '.join(cls.__members__)}", name=name, obj=cls)
+        return found
+
+
+class EvalMode(enum.Enum, metaclass=_ModeNames):
     """When the work of a call is done. A member is a context manager that sets the mode of the calling thread.
 
     deferred   when a result is read (its values, or its shape)
@@ -23,6 +32,12 @@ class EvalMode(enum.Enum):
     sync_cpu = 3
     sync_full = 4
     default = eager
+
+    @classmethod
+    def _missing_(cls, value: object) -> EvalMode:
+        if isinstance(value, str) and value in cls.__members__:
+            return cls[value]
+        raise ValueError(f"{value!r} is no mode: the modes are {', '.join(cls.__members__)}")
 
     def __lt__(self, other: object) -> bool:
         return self.value < other.value if isinstance(other, EvalMode) else NotImplemented

@@ -13,7 +13,7 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from .devices import device
 from .dtypes import DType, type_id
 from .modes import EvalMode
 from .rng import get_default_rng
+from .spellings import READERS, missing_attribute, spelled
 from .states import ReaderState, Restorable
 from .values import Batch, DynamicValue, Tensor, repeated_part
 from .work import DelayedCall, KnownOutput, users_line
@@ -67,7 +68,9 @@ class DynamicReader(Restorable):
     ):  # fmt: skip
         title = type(self).__name__
         if max_batch_size is not None and (isinstance(max_batch_size, (bool, str)) or not hasattr(max_batch_size, "__index__")):
-            raise TypeError(f"the first argument of {title} is max_batch_size, an integer, got {max_batch_size!r}; name other arguments")
+            raise TypeError(
+                f"the first argument of {title} is max_batch_size, an integer, got {max_batch_size!r}; name other arguments{self._paths()}"
+            )
         self._most = None if max_batch_size is None else _positive(max_batch_size, "max_batch_size")
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of a reader is a string, got {type(name).__name__}")
@@ -100,6 +103,10 @@ class DynamicReader(Restorable):
 
     # --- construction
 
+    def _paths(self) -> str:
+        names = [f"{name}=..." for name, arg in self.function.arguments.items() if arg.path]
+        return f": {type(self).__name__}({' or '.join(names)})" if names else ""
+
     def _checked_device(self, given: object) -> tuple[str, int]:
         chosen = device(given)
         if chosen is None or chosen.device_type == "cpu":
@@ -124,7 +131,8 @@ class DynamicReader(Restorable):
         for name, value in arguments.items():
             arg = self.function.arguments.get(name)
             if arg is None and name not in self.schema.deprecated:
-                raise TypeError(f"{title}: {self.function.unknown(name)}")
+                wrong = READERS.get(name)
+                raise TypeError(f"{title} has no argument {name!r}: {wrong}" if wrong else f"{title}: {self.function.unknown(name)}")
             if value is None:
                 continue
             if arg is None:
@@ -180,8 +188,18 @@ class DynamicReader(Restorable):
         """Names of the outputs, if items are dictionaries."""
         return self._brick(tuple(self._data)).names
 
+    def __getattr__(self, name: str) -> NoReturn:
+        missing_attribute(self, name, READERS)
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"'{type(self).__name__}' object is not iterable: {READERS['iter']}")
+
     # --- reading
 
+    @spelled(
+        compile="use capture=True", drop_last="use last_batch='drop'", last_batch_policy="use last_batch='wrap', 'partial' or 'drop'",
+        shuffle="give random_shuffle=True to the reader",
+    )  # fmt: skip
     def next_epoch(
         self, batch_size: int | None = None, ctx: EvalContext | None = None, capture: bool = False, last_batch: str = "wrap"
     ) -> Iterator[Any]:
@@ -633,10 +651,3 @@ def make_reader(schema: Schema, module: str) -> type[DynamicReader]:
 def reader_makers(schemas: Iterable[Schema]) -> dict[str, Callable[[str], object]]:
     """For each reader a function that makes its class, given the name of the module."""
     return {f"{schema.module}.{schema.class_name}": functools.partial(make_reader, schema) for schema in schemas if is_reader(schema)}
-
-
-def hint(name: str, known: list[str]) -> str:
-    """The hint in the error about a name that does not exist: "readers.file" is "readers.File"."""
-    wanted = name.replace("_", "").lower()
-    right = next((item for item in known if item.lower() == wanted), None)
-    return f". Readers are classes: ndd.readers.{right}(...).next_epoch(batch_size)" if right else ""

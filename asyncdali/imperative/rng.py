@@ -11,11 +11,12 @@ import operator
 import secrets
 import sys
 import threading
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 
 from ..sampling.random_streams import StreamPosition, drawn_position
+from .spellings import RNGS, missing_attribute
 
 _MASK32 = 0xFFFFFFFF
 _WORDS_PER_CALL = 7
@@ -172,6 +173,9 @@ class RNG:
 
     def __reduce__(self) -> Any:
         return _restored, (str(self.get_state()),)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        missing_attribute(self, name, RNGS)
 
     def __repr__(self) -> str:
         return f"RNG(state={str(self.get_state())!r})"

@@ -8,7 +8,7 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ..sources.kinds import SourceKind, get_callback_from_source
 from ..tensors import TensorListCPU, TensorListGPU
@@ -19,6 +19,7 @@ from .conversion import make_batch, make_tensor
 from .devices import Device, device
 from .dtypes import DType
 from .dtypes import dtype as as_dtype
+from .spellings import SOURCES, missing_attribute, spelled
 from .values import Batch, DynamicValue
 from .work import DelayedCall
 
@@ -97,6 +98,12 @@ class ExternalSource:
         ValueError: a callable with parameters, a wrong `cycle`, or `layout` and `dtype` of a wrong number.
     """
 
+    @spelled(
+        batch_size="give it to the call, source(batch_size=n), or to captured(n)",
+        batch="an item is a Tensor, or a Batch of ndd.as_batch(...)",
+        batch_info="the source has no parameters", parallel="the source runs on the calling thread", ndim="use ndd.as_tensor in the source",
+        name="leave it out",
+    )  # fmt: skip
     def __init__(
         self, source: object, num_outputs: int = 1, *, cycle: str | bool | None = None, device: object = "cpu", layout: object = None,
         dtype: object = None, no_copy: bool = False,
@@ -138,6 +145,13 @@ class ExternalSource:
             self._called = True
             return self._result(self._taken(), size)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        missing_attribute(self, name, SOURCES)
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("'ExternalSource' object is not iterable: call source() until StopIteration, or iterate source.captured(n)")
+
+    @spelled(missing="captured(batch_size)")
     def captured(self, batch_size: int, ctx: EvalContext | None = None) -> Iterator[Any]:
         """Iterate the items until StopIteration; what the loop calls is computed one step ahead.
 

@@ -43,11 +43,11 @@ _BY_HAND: dict[str, dict[str, str]] = {
 
 
 class _Surface:
-    """All names: by submodule the functions that make the values, and the hints in errors about names that do not exist."""
+    """All names: by submodule the functions that make the values."""
 
     def __init__(self) -> None:
         from ..operators import load_registry
-        from . import decoding, functions, mathematics, readers
+        from . import decoding, functions, mathematics, readers, spellings
 
         schemas = [operator.schema for operator in load_registry().values()]
         self.makers: dict[str, dict[str, Callable[[], object]]] = {path: {} for path in ("", *SUBMODULES)}
@@ -58,13 +58,14 @@ class _Surface:
             for full, maker in made.items():
                 path, _, last = full.rpartition(".")
                 self.makers[path][last] = functools.partial(maker, f"asyncdali.dynamic.{path}" if path else "asyncdali.dynamic")
-        self._hint: dict[str, Callable[[str, list[str]], str]] = {"": functions.hints(schemas)}
-        self._hint |= dict.fromkeys(("readers", "experimental.readers"), readers.hint)
+        self._old = functions.old_names(schemas)
+        spellings.names = lambda: self.makers
 
     def missing(self, path: str, name: str) -> str:
         """The end of the error for a name that does not exist."""
-        hint = self._hint.get(path)
-        return "" if hint is None else hint(name, sorted(self.makers[path]))
+        from .spellings import missing_name
+
+        return missing_name(path, name, self._old)
 
 
 def _named(home: str, name: str) -> object:

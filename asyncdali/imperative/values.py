@@ -18,6 +18,7 @@ from ..types.enums import ENUMERATIONS
 from . import dtypes
 from .devices import Device, device, gpu_number
 from .dtypes import DType
+from .spellings import VALUES, missing_attribute
 from .work import DelayedCall, KnownOutput
 
 Held = TypeVar("Held", bound="DynamicValue")
@@ -55,20 +56,6 @@ class ValueMethods(Protocol):
 
 language: ValueMethods = None  # type: ignore[assignment]
 """Set when ``asyncdali.dynamic`` is imported, which is before any value exists."""
-
-
-_SPELLINGS = {
-    "as_cpu": "use cpu()",
-    "as_gpu": "use gpu()",
-    "numpy": "use numpy.asarray(tensor)",
-    "as_array": "use numpy.asarray(tensor), or numpy.asarray(ndd.as_tensor(batch))",
-    "as_tensor": "use ndd.as_tensor(batch)",
-    "at": "use batch.tensors[i] or batch.select(i)",
-    "to": "use to_device(device), or ndd.cast(value, dtype=...)",
-    "astype": "use ndd.cast(value, dtype=...)",
-    "cuda": "use gpu()",
-}
-"""Methods of pipelines' tensors, NumPy's arrays and torch's tensors, and what does the same here."""
 
 
 class DynamicValue:
@@ -215,8 +202,7 @@ class DynamicValue:
     __str__ = __repr__
 
     def __getattr__(self, name: str) -> NoReturn:
-        hint = f": {_SPELLINGS[name]}" if name in _SPELLINGS else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+        missing_attribute(self, name, VALUES, functions=True)
 
     def __copy__(self: Held) -> Held:
         return type(self)._of(self._samples())

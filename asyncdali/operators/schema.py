@@ -58,10 +58,12 @@ def _to_int(value: Any) -> int:
     return whole
 
 
-def _to_enum(kind: type) -> Callable[[Any], Any]:
+def _to_enum(kind: type[enum.Enum]) -> Callable[[Any], Any]:
     def convert(value: object) -> Any:
         if isinstance(value, str):
-            raise TypeError(f"expected a member of types.{kind.__name__}")
+            wanted = [item for item in kind.__members__ if item.removeprefix("INTERP_").lower() == value.removeprefix("INTERP_").lower()]
+            hint = f": types.{wanted[0]}" if wanted else ""
+            raise TypeError(f"expected a member of types.{kind.__name__}{hint}")
         return kind(value)
 
     return convert
