@@ -12,6 +12,7 @@ from ..operators.expressions.expressions import ArithmeticGenericOp
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED, Operation
 from ..types import DALIDataType, ScalarConstant
 from ..types.conversions import STORAGE
+from . import context
 from .constants import input_constant
 from .node import make
 
@@ -79,7 +80,9 @@ def _checked(value: Any, dtype: DALIDataType) -> Any:
 
 
 def _node(value: object, known: Operation, position: int) -> DataNode:
-    """An operand that is a node, or an array that becomes a node."""
+    """An operand that is a node, or data or an array that becomes a node."""
+    definition = context.definition()
+    value = value if definition is None else definition.as_node(value)
     if isinstance(value, DataNode):
         return value
     what = f"operand {position} of `{known.symbol}`"

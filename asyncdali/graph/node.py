@@ -422,6 +422,10 @@ class Definition:
         for item in instances:
             item.part, item._definition = part, weakref.ref(self)
 
+    def as_node(self, value: object) -> object:
+        """The node of data, for definitions whose operators run immediately. Other objects are returned unchanged."""
+        return value
+
     def with_data(self, schema: Schema, inputs: Sequence[object], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         """Inputs and arguments with nodes instead of data, for definitions whose operators run immediately."""
         return inputs, arguments

@@ -15,27 +15,27 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Sequence
 from time import perf_counter_ns
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
 from ..device.host import FUSES_BACKENDS
+from ..device.threads import WorkerState
 from ..errors import SampleError, because, call_error
 from ..graph import context
 from ..graph.calls import class_path
-from ..graph.node import Definition, make
+from ..graph.node import Definition, OperatorInstance, make
 from ..graph.plan import PlannedOperator, build_plan
-from ..operators.base import Arguments, Iteration, Planned, PythonJob, Role, Schema
+from ..operators.base import Arguments, Environment, Iteration, Planned, PythonJob, Role, Schema
 from ..operators.expressions.types import OPERATIONS
 from ..runtime.templates import call_templates
 from ..runtime.templates.whole import TooLargeOutput
+from ..runtime.work import branches
 from ..runtime.work.immediate import stand_in
 from ..runtime.work.jobs import CompiledSamples, PythonSamples
 from ..runtime.work.segments import MAX_SCRATCH, BuiltOperator
-
-if TYPE_CHECKING:
-    from .engine import CallEngine
 
 MOST = 1024
 """Bricks that a table keeps."""
@@ -43,41 +43,75 @@ _LONG_NS = 700_000
 """DelayedCall that takes longer is worth waking other threads."""
 
 
+class BrickEngine(Protocol):
+    """Memory and threads for bricks: ``engine.CallEngine``, or the engine of a pipeline in debug mode."""
+
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def allocate(self) -> Callable[[int], np.ndarray]: ...
+    @property
+    def num_threads(self) -> int: ...
+    def state(self) -> WorkerState: ...
+    def share(self, job: CompiledSamples) -> None: ...
+
+
+class CallGraph(NamedTuple):
+    """The graph of one call: an operator (two where a schema is composed of two) with stand-ins for its inputs.
+
+    device, constants   "cpu", "gpu" or "mixed", as in graphs; converted or plain values of constant arguments
+    named               argument inputs;  inputs  names of the stand-ins of positional inputs, then of argument inputs
+    names               of the outputs; None: they have none
+    single              whether the only output is the result, and not a list with it
+    """
+
+    schema: Schema
+    device: str | None
+    constants: dict[str, Any]
+    named: Sequence[str]
+    inputs: list[str]
+    outputs: list[Any]
+    instances: list[OperatorInstance]
+    names: list[str] | None = None
+    single: bool = False
+
+
+def graph_of_call(
+    schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str]
+) -> CallGraph:  # fmt: skip
+    """The graph of a call; `named`: argument inputs, `places`: the device of each positional input. Raises the errors of a graph."""
+    definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
+    with context.Defining(None, definition):
+        nodes = [stand_in(f"__input_{k}", place) for k, place in enumerate(places)]
+        arguments = {name: stand_in(f"__{name}", "cpu") for name in named}
+        given = dict(constants) if device is None else {**constants, "device": device}
+        made = make(schema, nodes, {**given, **arguments})
+    inputs = [node.name for node in (*nodes, *arguments.values())]
+    if isinstance(made, dict):
+        return CallGraph(schema, device, constants, named, inputs, list(made.values()), definition.instances, list(made))
+    single = not isinstance(made, list)
+    return CallGraph(schema, device, constants, named, inputs, [made] if single else made, definition.instances, None, single)
+
+
 class Brick:
     """One call of an operator with given constants, built.
 
     Args:
-        schema: the operator.
-        device: "cpu" or "gpu" or "mixed", as in graphs.
-        constants: converted or plain values of constant arguments.
-        named: argument inputs, and the device of each positional input.
+        engine: where it runs.
+        graph: the call.
         seed: the seed of a reader; other operators get their stream with each call.
     """
 
-    def __init__(
-        self, engine: CallEngine, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str],
-        places: Sequence[str], seed: int = 0,
-    ):  # fmt: skip
-        definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
-        with context.Defining(None, definition):
-            nodes = [stand_in(f"__input_{k}", place) for k, place in enumerate(places)]
-            arguments = {name: stand_in(f"__{name}", "cpu") for name in named}
-            given = dict(constants) if device is None else {**constants, "device": device}
-            made = make(schema, nodes, {**given, **arguments})
-        self.names = list(made) if isinstance(made, dict) else None
-        results = list(made.values()) if isinstance(made, dict) else made if isinstance(made, list) else [made]
-        self.plan = build_plan(results, definition.instances, None, lambda k: seed, FUSES_BACKENDS)
-        sources = {id(node.source): k for k, node in enumerate([*nodes, *arguments.values()])}
-        self.single = not isinstance(made, (list, dict))
-        self.output_device = "cpu" if device in (None, "cpu") else "gpu"
-        self.schema = schema
-        self.origin = device, constants, tuple(named)
-        """The parts of its call: the device, the constants, and the names of argument inputs."""
-        self.path = _path(schema, constants)
+    def __init__(self, engine: BrickEngine, graph: CallGraph, seed: int = 0):
+        self.graph = graph._replace(outputs=[], instances=[])  # in debug mode, nodes of instances get data
+        self.schema, self.names, self.single = graph.schema, graph.names, graph.single
+        self.plan = build_plan(graph.outputs, graph.instances, None, lambda k: seed, FUSES_BACKENDS)
+        self.output_device = "cpu" if graph.device in (None, "cpu") else "gpu"
+        self.path = _path(graph.schema, graph.constants)
         self.operators: list[BuiltOperator] = []
-        self.given: list[int] = [-1] * len(sources)
+        self.given: list[int] = [-1] * len(graph.inputs)
         """The edge of each input, then of each argument input."""
-        by_name = {f"__input_{k}": k for k in range(len(nodes))} | {f"__{name}": len(nodes) + k for k, name in enumerate(named)}
+        by_name = {name: k for k, name in enumerate(graph.inputs)}
         for planned in self.plan.operators:
             if planned.spec.schema.role is Role.INPUT:
                 self.given[by_name[planned.spec.name]] = planned.outputs[0]
@@ -87,15 +121,15 @@ class Brick:
         self._templates: Any = None
         self._took = 0
         self._lock = threading.Lock()
-        if engine.gpu is None and len(self.operators) == 1 and -1 not in self.given:
+        if len(self.operators) == 1 and -1 not in self.given:
             self._templates = call_templates(self.operators[0], set(self.plan.outputs), MAX_SCRATCH)
 
-    def _built(self, planned: PlannedOperator, engine: CallEngine) -> BuiltOperator:
+    def _built(self, planned: PlannedOperator, engine: BrickEngine) -> BuiltOperator:
         try:
             operator = planned.kind(planned.spec, engine.environment)
             operator.infer([None] * len(planned.inputs))
         except Exception as error:
-            raise call_error(self.path, self.schema.name, error) from error
+            raise self.error(planned, error) from error
         return BuiltOperator(planned, operator)
 
     @property
@@ -103,7 +137,7 @@ class Brick:
         """The operators with a position: at most one."""
         return [built for built in self.operators if built.operator.stateful]
 
-    def run(self, engine: CallEngine, inputs: Sequence[Batch], count: int, position: object = None, index: int = 0) -> list[Batch]:
+    def run(self, engine: BrickEngine, inputs: Sequence[Batch], count: int, position: object = None, index: int = 0) -> list[Batch]:
         """The outputs for `inputs`, the positional ones and then the named ones. `count`: samples, if there are no inputs.
 
         `position`: of the operator that has one. Raises the operator's error.
@@ -131,17 +165,23 @@ class Brick:
                 raise self._failed(built, edges, error) from error
         return [edges[edge] for edge in self.plan.outputs]
 
-    def _one(self, engine: CallEngine, built: BuiltOperator, edges: list[Any], count: int, position: object, index: int) -> None:
+    def _one(self, engine: BrickEngine, built: BuiltOperator, edges: list[Any], count: int, position: object, index: int) -> None:
         """Prepare, plan and compute one operator. The outputs are placed in memory of their own."""
         operator = built.operator
         inputs = [edges[edge] for edge in built.inputs]
         named = {name: edges[edge] for name, edge in built.arguments}
         leader = inputs[0] if inputs else next(iter(named.values())) if named else None
         samples = count if leader is None else len(leader.shapes)
+        rows = branches.rows_of(built, edges)
+        if rows is not None and not samples and built.skips_empty:
+            for edge in built.outputs:
+                edges[edge] = branches.nothing(rows)
+                edges[edge].device = built.output_device
+            return
         if built.gate is not None:
             built.gate.check(inputs, named, samples)
         arguments = Arguments(built.planned.spec, named, samples)
-        iteration = Iteration(index, samples if leader is not None else count, {}, None, position)
+        iteration = Iteration(index, count if leader is None or rows is not None else samples, {}, None, position)
         if built.prepares:
             preparation = operator.prepare(inputs, arguments, iteration)
             if isinstance(preparation, GeneratorType):
@@ -150,6 +190,8 @@ class Brick:
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
             batch.device = built.output_device
+            if rows is not None and batch.rows is None:
+                batch.rows = rows
             if batch.source_info is None and inputs and len(batch.shapes) == samples:
                 batch.source_info = inputs[0].source_info
             if batch.owner is None and batch.alias_of is None and not batch.links:
@@ -162,7 +204,7 @@ class Brick:
             if batch.links:
                 batch.settle()
 
-    def _compute(self, engine: CallEngine, job: CompiledSamples) -> None:
+    def _compute(self, engine: BrickEngine, job: CompiledSamples) -> None:
         """Do a job: alone, or with the worker threads if such work took long before."""
         began = perf_counter_ns()
         if self._took > _LONG_NS and job.count > 1:
@@ -184,6 +226,13 @@ class Brick:
                 batch = edges[edge]
                 if batch is not None and batch.source_info and error.sample < len(batch.source_info):
                     source = str(batch.source_info[error.sample])
+            rows = branches.rows_of(built, edges)
+            if rows is not None:
+                error.sample, error.others = int(np.flatnonzero(rows == error.sample)[0]), ()
+        return self.error(built.planned, error, source)
+
+    def error(self, planned: PlannedOperator, error: Exception, source: str | None = None) -> Exception:
+        """The error of an operator for the user. `source`: the file of the sample."""
         return call_error(self.path, self.schema.name, error, source)
 
     def close(self) -> None:
@@ -192,7 +241,7 @@ class Brick:
             built.operator.close()
 
 
-def _prepared(engine: CallEngine, built: BuiltOperator, preparation: Generator[Any, Any, Any]) -> Any:
+def _prepared(engine: BrickEngine, built: BuiltOperator, preparation: Generator[Any, Any, Any]) -> Any:
     """Run the jobs of a preparation and return its result. The preparation gets the error of its job."""
     error: BaseException | None = None
     try:

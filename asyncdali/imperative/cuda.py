@@ -15,14 +15,12 @@ import numpy as np
 from .. import _forks
 from ..batch import Batch as Samples
 from ..device.select import choose_gpu, cuda_may_be_used
-from ..graph import context
-from ..graph.node import Definition, make
 from ..operators.base import Schema
 from ..options import PipelineOptions
-from ..runtime.work.immediate import Engine, Immediate, stand_in
+from ..runtime.work.immediate import Engine, Immediate
 from ..runtime.work.segments import BuiltOperator
 from . import values
-from .bricks import Bricks
+from .bricks import Bricks, CallGraph, graph_of_call
 from .contexts import get_num_threads
 from .values import Batch, DynamicValue, Tensor
 
@@ -44,7 +42,7 @@ class CudaEngine:
     ) -> CudaBrick:
         """See :class:`bricks.Brick`."""
         with self.lock:
-            return CudaBrick(self, schema, device, constants, named, places, seed)
+            return CudaBrick(self.engine, graph_of_call(schema, device, constants, named, places), seed)
 
     def index(self) -> int:
         """The number of the next call."""
@@ -64,38 +62,42 @@ class CudaEngine:
         return made
 
 
-class CudaBrick:
-    """A brick whose operators run on a GPU."""
+class GraphBrick:
+    """A brick whose operators run on a GPU: a small graph with an engine of its own kind, ``runtime.work.immediate.Engine``."""
 
-    def __init__(
-        self, home: CudaEngine, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str],
-        seed: int,
-    ):  # fmt: skip
-        definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
-        with context.Defining(None, definition):
-            nodes = [stand_in(f"__input_{k}", place) for k, place in enumerate(places)]
-            arguments = {name: stand_in(f"__{name}", "cpu") for name in named}
-            made = make(schema, nodes, {**constants, "device": device, **arguments})
-        self.names = list(made) if isinstance(made, dict) else None
-        outputs = list(made.values()) if isinstance(made, dict) else made if isinstance(made, list) else [made]
-        self.single = not isinstance(made, (list, dict))
-        self.output_device = outputs[0].device
-        self._inputs = [node.name for node in (*nodes, *arguments.values())]
-        self._home = home
-        self._immediate = Immediate(home.engine, outputs, definition.instances, seed)
+    def __init__(self, engine: Engine, graph: CallGraph, seed: int):
+        self.graph = graph._replace(outputs=[], instances=[])
+        self.schema, self.names, self.single = graph.schema, graph.names, graph.single
+        self.output_device = "cpu" if graph.device == "cpu" else "gpu"
+        self._immediate = Immediate(engine, graph.outputs, graph.instances, seed)
         self.plan = self._immediate.plan
-        self.schema, self.spec = schema, self.plan.operators[-1].spec
+        self.spec = self.plan.operators[-1].spec
 
     @property
     def stateful(self) -> list[BuiltOperator]:
         """See :attr:`bricks.Brick.stateful`."""
         return self._immediate.with_positions()
 
-    def run(self, engine: CudaEngine, inputs: Sequence[Samples], count: int, position: object = None, index: int = 0) -> list[Samples]:
+    def run(self, engine: Any, inputs: Sequence[Samples], count: int, position: object = None, index: int = 0) -> list[Samples]:
         """See :meth:`bricks.Brick.run`. The outputs' memory is filled on the GPU's stream."""
+        self._immediate.go_to(position)
+        return self._immediate.run(dict(zip(self.graph.inputs, inputs, strict=True)), count, index)
+
+    def moved(self, position: object, size: int, made: Sequence[Samples] | None) -> Any:
+        """The position behind the last run, which may have failed; the graph has moved it."""
+        return self.stateful[0].position
+
+    def close(self) -> None:
+        """Release the operators' resources."""
+        self._immediate.close()
+
+
+class CudaBrick(GraphBrick):
+    """A brick of dynamic mode on a GPU."""
+
+    def run(self, engine: Any, inputs: Sequence[Samples], count: int, position: object = None, index: int = 0) -> list[Samples]:
         with engine.lock:
-            self._immediate.go_to(position)
-            made = self._immediate.run(dict(zip(self._inputs, inputs, strict=True)), count, index or engine.index())
+            made = super().run(engine, inputs, count, position, index or engine.index())
         if engine.number:
             for samples in made:
                 if samples.device == "gpu":

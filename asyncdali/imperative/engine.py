@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from asyncdali_workers.interrupts import uninterrupted
 
 from ..device.buffers import BufferPool
 from ..device.threads import WorkerState, WorkerThreads
 from ..operators.base import Environment, Schema
-from .bricks import Brick, Bricks
+from ..runtime.work.immediate import share
+from .bricks import Brick, Bricks, graph_of_call
 
 if TYPE_CHECKING:
     from ..runtime.work.jobs import CompiledSamples
@@ -66,8 +66,6 @@ class CallEngine:
         device_id: the GPU's number; None: the CPU, and the host device for GPU operators.
     """
 
-    gpu: object = None
-
     def __init__(self, crew: ThreadCrew, device_id: int | None = None):
         from ..compiled import driver, places
 
@@ -88,7 +86,7 @@ class CallEngine:
         self, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str], seed: int = 0
     ) -> Brick:
         """See :class:`bricks.Brick`."""
-        return Brick(self, schema, device, constants, named, places, seed)
+        return Brick(self, graph_of_call(schema, device, constants, named, places), seed)
 
     def state(self) -> WorkerState:
         """The calling thread's memory for compiled code."""
@@ -96,27 +94,7 @@ class CallEngine:
 
     def share(self, job: CompiledSamples) -> None:
         """Do a job with the worker threads; it is over when this returns. Its error is not raised."""
-        workers = self.crew.workers()
-        if workers is None or job.count < 2:
-            job.work_alone(self.state())
-            return
-        done = threading.Event()
-        job.finished = done.set
-        # The last thread to leave the job reports its end. An interrupt of this thread between leaving and reporting would lose the end.
-        # No interrupt waits longer for it: this thread is in compiled code, which handlers of signals do not enter.
-        offered = False
-        try:
-            with uninterrupted():
-                workers.submit(job, job.count - 1)
-                offered = True
-                job.work(self.state())
-            done.wait()
-        except BaseException:  # an interrupt: no thread may work on memory that this call drops
-            job.stop()
-            with uninterrupted():
-                if offered:
-                    done.wait()
-            raise
+        share(job, self.crew.workers(), self.state())
 
 
 def new_array(engine: CallEngine, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

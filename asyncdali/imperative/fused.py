@@ -86,7 +86,8 @@ class FusedProgram:
                     given += 1
                 else:
                     nodes.append(outputs[source][output])
-            device, constants, named = call.brick.origin
+            graph = call.brick.graph
+            device, constants, named = graph.device, graph.constants, graph.named
             plain = len(nodes) - len(named)
             arguments: dict[str, Any] = dict(zip(named, nodes[plain:], strict=True))
             known = dict(constants) if device is None else {**constants, "device": device}

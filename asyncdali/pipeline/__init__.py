@@ -7,11 +7,9 @@
     core.py              The core of a pipeline: options, definition, session, worker processes
     dali_names.py        Underscore names that programs for DALI read, set or call on a pipeline, although DALI does not document them
     debug.py             DebugPipeline: runs the pipeline function in every iteration, operator by operator
-    debug_arguments.py   Debug mode: whether a call of an operator has the arguments of the first iteration
     debug_calls.py       Debug mode: calls of operators and of sources in the user's program, which are matched from iteration to
                          iteration
     debug_definition.py  Debug mode inside the pipeline function: operators run when they are called, and nodes hold data
-    debug_nodes.py       Debug mode: nodes that hold data
     epochs.py            Iterators over one epoch of a pipeline
     experimental.py      DALI's module for `pipeline_def` with `debug`
     front.py             The common base of the parts of :class:`~asyncdali.Pipeline`: it holds the core, which does the work

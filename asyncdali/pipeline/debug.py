@@ -1,18 +1,16 @@
 """DebugPipeline: runs the pipeline function in every iteration, operator by operator.
 
-``debug=True`` replaces the pipeline's ``Definition`` (``debug_definition``). An operator that is added to this definition runs immediately,
-on the calling thread, and its output nodes get data (``debug_nodes``). A call (``debug_calls``) is matched to its operator by the lines of
-the user's program that lead to the call, and by an ordinal number. The operator is built once, as a plan of its own with placeholders for
-inputs, so checks, error texts and random streams are those of a graph.
+``debug=True`` replaces the pipeline's ``Definition`` (``debug_definition``). An operator that is added to it runs immediately, on the
+calling thread, as a brick of dynamic mode, and its output nodes get data. A call (``debug_calls``) is matched to its operator by the lines
+of the user's program that lead to the call. Checks, error texts and random streams are those of a graph.
 
-The first mixed or gpu operator chooses the device. On a GPU, these operators run as the segments of a graph do, on one stream, and the host
-waits only for contents that it reads: ``.get()``, printing, ``.cpu()``, outputs. An interrupt may come between any two steps of the calling
-thread, so after an error the stream and the decoders are waited for.
+The first mixed or gpu operator chooses the device. A GPU works on one stream, and the host waits only for contents that it reads:
+``.get()``, printing, ``.cpu()``, outputs. An interrupt may come between any two steps of the calling thread, so after an error the stream
+and the decoders are waited for.
 
-Positions are those of a graph. Before each run a call notes its position. At the end of the data, after an error of a source and after an
-interrupt, all calls of the iteration return to their noted positions. After any other error, the positions of calls that were not reached
-advance, too. With conditional execution both branches run, with partial batches. Splits and merges are not matched, because they are made
-where a node is first used in a branch.
+Positions are those of a graph. An iteration that meets the end of the data, an error of a source or an interrupt is repeated: all
+positions are restored. After any other error, the positions of calls that were not reached advance, too. With conditional execution both
+branches run, with partial batches.
 """
 
 from __future__ import annotations
@@ -35,8 +33,7 @@ from ..tensors.lists import cpu_list
 from .closing import close_at_exit
 from .conversion import check_convertible, trace
 from .core import Core
-from .debug_definition import DebugDefinition
-from .debug_nodes import DataNodeDebug
+from .debug_definition import DataNodeDebug, DebugDefinition
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -70,6 +67,8 @@ class DebugCore(Core):
 
     def build(self, define_graph: Callable[[], Any] | None = None) -> None:
         self.check_open()
+        if define_graph is not None:
+            raise RuntimeError(f"define_graph {_WITHOUT}: the pipeline function is executed in every run")
         with self.building:
             if self.engine is not None:
                 return
@@ -77,11 +76,14 @@ class DebugCore(Core):
             if self.options.checkpoint is not None:
                 raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
             self.engine = Engine(self.options, f"asyncdali-{id(self.pipeline):x}", self.calling)
-            self.debugged.start(self.engine, int(self.options.batch_size))
+            self.debugged.start(self.engine)
             close_at_exit(self)
 
     def built(self) -> NoReturn:
         raise RuntimeError(f"this {_WITHOUT}: there is no graph, the pipeline function is executed in every run")
+
+    def start_workers(self) -> None:
+        self.check_open()  # sources of workers run in this process
 
     def refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
         if self.runner == threading.get_ident():
@@ -121,16 +123,6 @@ class DebugPipeline(Pipeline):
         self._arguments = (args, kwargs)
         self._running = threading.Lock()
 
-    def build(self, define_graph: Callable[[], Any] | None = None) -> None:
-        """Check the options. The pipeline function is not called. Idempotent."""
-        if define_graph is not None:
-            raise RuntimeError(f"define_graph {_WITHOUT}: the pipeline function is executed in every run")
-        self._core.build()
-
-    def start_py_workers(self) -> None:
-        """Does nothing, because parallel sources run in this process."""
-        self._core.check_open()
-
     # --- running
 
     def run(self, cuda_stream: object = None, /, **inputs: object) -> tuple[TensorListCPU | TensorListGPU, ...]:
@@ -146,10 +138,10 @@ class DebugPipeline(Pipeline):
         self.build()
         self._core.refuse_in_callbacks("run()")
         with self._running:
-            self._core.runner = threading.get_ident()
             began = perf_counter_ns()
             outputs: tuple[Any, ...] | None = None
             try:
+                self._core.runner = threading.get_ident()
                 outputs = self._core.debugged.run(self._iterate)
                 return outputs
             finally:
@@ -166,23 +158,19 @@ class DebugPipeline(Pipeline):
             raise StopAsyncIteration from None
 
     def _iterate(self) -> tuple[Any, ...]:
+        """Call the pipeline function. Its results are returned as tensor lists."""
         args, kwargs = self._arguments
-        with context.Defining(self, self._core.definition):
-            returned = trace(self._core.definition, self._function, args, kwargs) if self._rewrites else self._function(*args, **kwargs)
-            return self._delivered(returned)
-
-    def _delivered(self, returned: Any) -> tuple[Any, ...]:
-        """The function's results as tensor lists."""
-        if returned is None:
-            self.define_graph()  # raises the error for missing outputs
-        if isinstance(returned, dict):
-            self.output_names, returned = tuple(returned), tuple(returned.values())
-        several = isinstance(returned, tuple) or (
-            isinstance(returned, list) and bool(returned) and all(isinstance(item, DataNode) for item in returned)
-        )
-        outputs = tuple(self._output(item, k) for k, item in enumerate(returned if several else [returned]))
+        definition = self._core.debugged
+        with context.Defining(self, definition):
+            returned = trace(definition, self._function, args, kwargs) if self._rewrites else self._function(*args, **kwargs)
+            if returned is None:
+                self.define_graph()  # raises the error for missing outputs
+            if isinstance(returned, dict):
+                self.output_names, returned = tuple(returned), tuple(returned.values())
+            nodes = isinstance(returned, list) and bool(returned) and all(isinstance(item, DataNode) for item in returned)
+            outputs = [self._output(item, k) for k, item in enumerate(returned if nodes or isinstance(returned, tuple) else [returned])]
         self._check(outputs)
-        return outputs
+        return tuple(outputs)
 
     def _output(self, value: object, index: int) -> TensorListCPU | TensorListGPU:
         """One output. A value that is no batch is repeated for every sample."""
@@ -195,26 +183,19 @@ class DebugPipeline(Pipeline):
         array, dtype = output_constant(value, index)
         return cpu_list(repeated(np.asarray(array), dtype, "", self._core.debugged.size()))
 
-    def _check(self, outputs: tuple[Any, ...]) -> None:
+    def _check(self, outputs: list[Any]) -> None:
         """Raise RuntimeError if outputs differ from the declaration."""
-        count = len(outputs)
-        expected = zip(*(self._core.options.expected(f"output_{what}", count) for what in ("dtype", "ndim", "layout")), strict=True)
-        for index, (output, (dtype, ndim, layout)) in enumerate(zip(outputs, expected, strict=True)):
-            if dtype is not None and output.dtype != dtype:
-                raise OperatorError(f"Output {index} has an unexpected type: expected {dtype}, got {output.dtype!s}")
-            if ndim is not None and output.ndim() != ndim:
-                raise OperatorError(f"Output {index} has an unexpected number of dimensions: expected {ndim}, got {output.ndim()}")
-            if layout is not None and output.layout() != layout:
-                raise OperatorError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
+        options, count = self._core.options, len(outputs)
+        for fact, what in (("dtype", "type"), ("ndim", "number of dimensions"), ("layout", "layout")):
+            for index, (output, wanted) in enumerate(zip(outputs, options.expected(f"output_{fact}", count), strict=True)):
+                found = output.dtype if fact == "dtype" else getattr(output, fact)()
+                if wanted is not None and found != wanted:
+                    raise OperatorError(f"Output {index} has an unexpected {what}: expected {wanted!s}, got {found!s}")
 
     def reset(self) -> None:
         """Start the next epoch after the end of the data. Otherwise do nothing."""
         self._core.refuse_in_callbacks("reset()")
         self._core.debugged.reset()
-
-    def empty(self) -> bool:
-        """True, because nothing is computed ahead."""
-        return True
 
     # --- data from Python
 
@@ -252,15 +233,9 @@ class DebugPipeline(Pipeline):
         options = f"batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id}"
         return f"{type(self).__name__}({options}), debug mode: {len(self._core.debugged)} operators were called so far"
 
-    def __enter__(self) -> Pipeline:
-        raise RuntimeError(f"`with pipeline:` {_WITHOUT}")
-
     async def __aenter__(self) -> DebugPipeline:
         self.build()
         return self
-
-    def __aiter__(self) -> NoReturn:
-        raise RuntimeError(f"`async for` {_WITHOUT}: await run_async()")
 
 
 def _unavailable(name: str, what: str) -> Callable[..., Any]:
@@ -275,6 +250,6 @@ def _unavailable(name: str, what: str) -> Callable[..., Any]:
 for _name in (
     "schedule_run", "outputs", "share_outputs", "release_outputs", "set_outputs", "serialize", "deserialize_and_build", "checkpoint",
     "epoch_size", "reader_meta", "executor_statistics", "output_stream", "save_graph_to_dot_file", "save_graph_to_svg_file", "output_dtype",
-    "output_ndim", "output_layout",
+    "output_ndim", "output_layout", "__enter__", "__aiter__",
 ):  # fmt: skip
     setattr(DebugPipeline, _name, _unavailable(_name, f"{_name}()"))

@@ -7,7 +7,6 @@ call, and the number of earlier calls from the same lines. So readers and random
 from __future__ import annotations
 
 import copy
-import itertools
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,30 +17,68 @@ from asyncdali_workers.interrupts import raised_by_signal
 from ..data_node import DataNode
 from ..errors import OperatorKeyError, refused
 from ..graph import context
+from ..graph.conditionals import where_tests_work
 from ..graph.node import Definition, OperatorInstance
 from ..operators.base import Role, Schema
 from ..options import PipelineOptions
 from ..runtime.work.immediate import Engine, repeated, stand_in
 from ..sources.external_source import ExternalInput
-from ..sources.sources import Sources, batch_size_of
+from ..sources.sources import batch_size_of
 from ..tensors import TensorListCPU, TensorListGPU
-from .debug_calls import (
-    SAME_ARGUMENTS,
-    CallSite,
-    OperatorCall,
-    SourceCall,
-    do_not_wait,
-    input_nodes,
-    order_error,
-    public_name,
-    without_outputs,
-)
-from .debug_nodes import DataNodeDebug, is_array
+from ..types import DALIDataType
+from .debug_calls import SAME_ARGUMENTS, OperatorCall, SourceCall, input_nodes, order_error, public_name, without_outputs
 
 if TYPE_CHECKING:
     from ..batch import Batch
 
 _SEEDS = 2**31 - 1
+
+
+class DataNodeDebug(DataNode):
+    """A node with its data, in debug mode. Operations on it are computed immediately.
+
+    Its `source` is a copy of the operator instance of the first iteration. The copy does not refer to output nodes, because they would keep
+    their data alive. The node of a branch without samples has no known type, rank or layout.
+    """
+
+    __slots__ = ("_batch", "_home")
+
+    has_data = True
+
+    def __init__(self, name: str, source: OperatorInstance, index: int, batch: Any, home: DebugDefinition):
+        known = {"ndim": batch.ndim, "dtype": batch.dtype, "layout": batch.layout or None} if batch.rows is None or len(batch) else {}
+        super().__init__(name, batch.device, source, index, **known)
+        self._batch, self._home = batch, home
+
+    def get(self) -> TensorListCPU | TensorListGPU:
+        """The data."""
+        return self._home.engine.tensors(self._batch)
+
+    def shape(self, *, dtype: DALIDataType | None = None, device: str | None = None) -> Any:
+        """The shape of every sample: a list of tuples. If `dtype` or `device` is given, a node as in a graph."""
+        return self.get().shape() if dtype is None and device is None else super().shape(dtype=dtype, device=device or "cpu")
+
+    def __str__(self) -> str:
+        data = str(self.get()).replace("\n", "\n    ")
+        return f'DataNodeDebug(\n    name="{self.name}",\n    data={data})'
+
+    __repr__ = __str__
+
+    def _on(self, device: str) -> DataNode:
+        return self if self.device == device else self._home.transferred(self, device)
+
+    def cpu(self) -> DataNode:
+        """The same data on the CPU (the node itself if it is there)."""
+        return self._on("cpu")
+
+    def __bool__(self) -> Any:
+        raise TypeError(
+            '"DataNodeDebug" was used in a conditional context: it is a batch and has no truth value. Look at its data with .get(). '
+            + where_tests_work()
+        )
+
+    def __len__(self) -> Any:
+        raise TypeError("a DataNodeDebug has no len(); its number of samples is len(node.get())")
 
 
 class DebugDefinition(Definition):
@@ -53,28 +90,20 @@ class DebugDefinition(Definition):
     def __init__(self, options: PipelineOptions) -> None:
         super().__init__(options)
         self.ended = False
-        self._batch_size: int | None = None
         self._index = 0
-        self._calls: dict[Any, OperatorCall | SourceCall] = {}
+        self._calls: dict[Any, Any] = {}
         self._complete = False
         """The first iteration has ended, so all calls are known."""
+        self._positions: dict[Any, Any] = {}
+        """By the number of a call: the position of its operator, if it has run."""
         self._inputs: dict[str, SourceCall] = {}
         self._early: dict[str, list[tuple[TensorListCPU | TensorListGPU, str | None]]] = {}
         self._feeding = threading.Condition()
         self._splits_and_merges: dict[Any, OperatorCall] = {}
-        self._begin()
 
-    def _begin(self) -> None:
-        self._ids = itertools.count()
-        self._size: int | None = None
-        self._repeat = False
-        self._ordinals: dict[Any, int] = {}
-        self._made: list[CallSite] = []
-        self._asked: list[SourceCall] = []
-
-    def start(self, engine: Engine, batch_size: int) -> None:
+    def start(self, engine: Engine) -> None:
         """The pipeline is built."""
-        self.engine, self._batch_size = engine, batch_size
+        self.engine = engine
         self._seeds = np.random.default_rng(engine.seed)
 
     # --- iterations
@@ -87,19 +116,28 @@ class DebugDefinition(Definition):
         """
         if self.ended:
             raise StopIteration
-        self._begin()
+        super().__init__(self.options)  # names are counted from 0 in each iteration
+        self._size: int | None = None
+        self._repeat = False
+        self._ordinals: dict[Any, int] = {}
+        self._made: set[int] = set()
+        self._last, self._asked = -1, set[int]()
+        before = dict(self._positions)
         try:
             result = body()
             self._complete_graph()
         except StopIteration:
-            self._take_back()
+            self._positions = before
             self._end_of_data()
             raise
         except BaseException as error:  # after an interrupt or a source's error the iteration is repeated; an operator's error loses it
             if self._repeat or raised_by_signal(error):
-                self._take_back()
+                self._positions = before
             else:
-                self._lost()
+                for call in self._calls.values():
+                    if call.number not in self._made:
+                        self._skip(call, self._index)
+                self._index += 1
             raise
         self._index += 1
         return result
@@ -109,48 +147,43 @@ class DebugDefinition(Definition):
         with self._feeding:
             unknown, self._early = self._early, {}
         if unknown:
-            raise refused(
-                OperatorKeyError, "external_source", "name",
-                f"data was fed for {', '.join(map(repr, unknown))}, but the pipeline has no external input of that name",
-            )
-
-    def _take_back(self) -> None:
-        for call in self._made:
-            call.take_back()
+            text = f"data was fed for {', '.join(map(repr, unknown))}, but the pipeline has no external input of that name"
+            raise refused(OperatorKeyError, "external_source", "name", text)
 
     def _end_of_data(self) -> None:
         """One source has ended. Ask the other sources, too: as in a graph, each source then has returned the same number of batches."""
         self.ended = True
-        for call in self._source_calls():
+        for call in self._sources():
             try:
-                if call not in self._asked:
-                    call.fed(self._index, do_not_wait)
+                if call.number not in self._asked:
+                    call.fed(self._index)
             except Exception:
                 pass  # this source has also ended, or raises the error again in the next iteration
             call.drop()
 
-    def _lost(self) -> None:
-        for call in self._calls.values():
-            if call not in self._made:
-                self._skip(call, self._index)
-        self._index += 1
-
-    def _skip(self, call: CallSite, index: int) -> None:
+    def _skip(self, call: OperatorCall | SourceCall, index: int) -> None:
+        """Move on as if a call had been made, which iteration `index` has not reached."""
+        if isinstance(call, OperatorCall):
+            self._positions[call.number] = call.after(self._position(call), self.size())
+            return
         try:
-            call.skip(self.size(), index)
+            call.fed(index)
         except StopIteration:
             self.ended = True
         except Exception:
             pass  # a source that fails keeps its position
 
-    def _source_calls(self) -> list[SourceCall]:
+    def _position(self, call: OperatorCall) -> Any:
+        return self._positions.get(call.number, call.start)
+
+    def _sources(self) -> list[SourceCall]:
         return [call for call in self._calls.values() if isinstance(call, SourceCall)]
 
     def reset(self) -> None:
         """Start the next epoch after the end of the data."""
         if self.ended:
             self.ended = False
-            for call in self._source_calls():
+            for call in self._sources():
                 call.drop()
                 call.sources.next_epoch()
 
@@ -162,13 +195,12 @@ class DebugDefinition(Definition):
         for call in (*self._calls.values(), *self._splits_and_merges.values()):
             call.close()
 
-    # --- batch sizes
+    # --- data as nodes
 
     def size(self) -> int:
         """Number of samples of this iteration: that of its first batch."""
         if self._size is None:
-            assert self._batch_size is not None
-            self._size = int(self._batch_size)
+            self._size = self.engine.batch_size
         return self._size
 
     def _agree(self, count: int, what: str) -> None:
@@ -181,27 +213,22 @@ class DebugDefinition(Definition):
                 "In debug mode external sources with batches of different sizes must be called before all other operators."
             )
 
-    # --- data as nodes
-
     def as_node(self, value: object) -> Any:
         """The node of a batch (a tensor list or a list of arrays). Other objects are returned unchanged."""
-        is_list = isinstance(value, (list, tuple)) and bool(value) and all(map(is_array, value))
+        is_list = isinstance(value, (list, tuple)) and bool(value) and all(map(_is_array, value))
         if not is_list and not isinstance(value, (TensorListCPU, TensorListGPU)):
             return value
         batch = self.engine.batch_of(value)
         return DataNodeDebug("data", stand_in("data", batch.device).source, 0, batch, self)
 
     def with_data(self, schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        given = {}
-        for name, value in arguments.items():
-            arg = schema.by_name.get(name)
-            given[name] = self.as_node(value) if arg is not None and arg.tensor else value
+        known = schema.by_name
+        given = {name: self.as_node(value) if name in known and known[name].tensor else value for name, value in arguments.items()}
         return [self.as_node(item) for item in inputs], given
 
     def transferred(self, node: DataNodeDebug, device: str) -> DataNodeDebug:
         """The data of `node` on another device."""
-        batch = self.engine.moved(node._batch, device, self._index)
-        return DataNodeDebug(node.name, node.source, node.index, batch, self)
+        return DataNodeDebug(node.name, node.source, node.index, self.engine.moved(node._batch, device, self._index), self)
 
     # --- operators
 
@@ -230,10 +257,14 @@ class DebugDefinition(Definition):
         for node in nodes:
             if not node.has_data:
                 raise RuntimeError(f"{name}: the node {node.name!r} has no data: it was made outside of the pipeline function")
-            self._agree(_samples(node._batch), f"{name}: the input {node.name!r}")  # type: ignore[attr-defined]
+            self._agree(_samples(node._batch), f"{name}: the input {node.name!r}")
         call = self._called(instance)
-        batches = call.run([node._batch for node in nodes], self.size(), self._index)  # type: ignore[attr-defined]
-        return copy.copy(call.source), batches
+        position, size, made = self._position(call), self.size(), None
+        try:
+            made = call.run([node._batch for node in nodes], size, self._index, position)
+        finally:
+            self._positions[call.number] = call.moved(position, size, made)
+        return copy.copy(call.source), made
 
     def _called(self, instance: OperatorInstance) -> OperatorCall:
         """The call that made an operator."""
@@ -245,26 +276,24 @@ class DebugDefinition(Definition):
             if call is None:
                 call = self._splits_and_merges[key] = OperatorCall(-1, instance, 0, self.engine)
             return call
-        call = self._match(instance.trace, instance.schema.name, lambda number: self._new(number, instance))
-        if not isinstance(call, OperatorCall):
-            raise order_error(instance.schema.name)
-        call.check(instance)
-        instance.attachment = call
-        self._made.append(call)
-        return call
+        made: OperatorCall = self._match(instance.trace, instance.schema.name, OperatorCall, lambda number: self._new(number, instance))
+        made.check(instance)
+        instance.attachment = made
+        return made
 
     def _new(self, number: int, instance: OperatorInstance) -> OperatorCall:
-        if instance.explicit_name and any(instance.name == other for other in self._names()):
-            raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.")
+        self._check_name([instance])
         twin = instance.twin_of
         seed = int(self._seeds.integers(_SEEDS)) if twin is None else twin.attachment.seed  # input sets share one seed, as in DALI
         return OperatorCall(number, instance, seed, self.engine)
 
-    def _names(self) -> list[str]:
-        """The names that the user has given so far."""
-        return [name for call in self._calls.values() for name in call.names()]
+    def _check_name(self, instances: Sequence[OperatorInstance]) -> None:
+        known = [name for call in self._calls.values() for name in call.names]
+        twice = [item.name for item in instances if item.explicit_name and item.name in known]
+        if twice:
+            raise RuntimeError(f"pipeline has operators with non-unique names: '{twice[0]}' is used twice.")
 
-    def _match(self, trace: object, operator: str, make: Callable[[int], Any]) -> Any:
+    def _match(self, trace: object, operator: str, kind: type, make: Callable[[int], Any]) -> Any:
         """The call made from `trace`: known, or new in the first iteration. RuntimeError if the order of calls has changed."""
         ordinal = self._ordinals.get(trace, 0)
         self._ordinals[trace] = ordinal + 1
@@ -272,24 +301,29 @@ class DebugDefinition(Definition):
         if call is None:
             if self._complete:
                 raise order_error(operator, "It was not called in the first iteration.")
-            call = make(len(self._calls))
-            self._calls[trace, ordinal] = call
+            call = self._calls[trace, ordinal] = make(len(self._calls))
             for index in range(self._index):  # earlier iterations that failed before this call
                 self._skip(call, index)
-        if self._made and call.number <= self._made[-1].number:
+        if call.number <= self._last:
             raise order_error(operator, "It was called earlier in the first iteration.")
+        if not isinstance(call, kind):
+            raise order_error(operator)
+        if isinstance(call, OperatorCall):
+            self._begin(call)
         return call
+
+    def _begin(self, call: OperatorCall | SourceCall) -> None:
+        self._made.add(call.number)
+        self._last = call.number
 
     # --- external sources
 
     def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:
         """The data of a call of `external_source`. `define` makes its nodes. It is called once, because a source is entered once."""
-        call = self._match(context.user_trace(), "external_source", lambda number: self._new_source(number, define, listed))
-        if not isinstance(call, SourceCall):
-            raise order_error("external_source")
+        call = self._match(context.user_trace(), "external_source", SourceCall, lambda number: self._new_source(number, define, listed))
         if call.listed != listed:
             raise RuntimeError(f"asyncdali.fn.external_source: argument 'num_outputs' unexpectedly changed value. {SAME_ARGUMENTS}")
-        self._asked.append(call)
+        self._asked.add(call.number)
         try:
             fed = call.fed(self._index, self._wait)
         except StopIteration:
@@ -297,8 +331,8 @@ class DebugDefinition(Definition):
         except Exception:
             self._repeat = True
             raise
-        self._made.append(call)
-        size = batch_size_of(fed, self._size if self._size is not None else int(self._batch_size or 0))
+        self._begin(call)
+        size = batch_size_of(fed, self._size if self._size is not None else self.engine.batch_size)
         batches = call.run(fed, size, self._index)
         self._agree(size, f"The batch of the external source {call.instances[0].name!r}")
         nodes = [DataNodeDebug(item.name, self._source(item), 0, batch, self) for item, batch in zip(call.instances, batches, strict=True)]
@@ -312,12 +346,10 @@ class DebugDefinition(Definition):
         return source
 
     def _new_source(self, number: int, define: Callable[[], list[DataNode]], listed: bool) -> SourceCall:
-        names = self._names()
         instances = [node.source for node in define()]
         for instance in instances:
             instance.homes = None  # the nodes' homes change from iteration to iteration
-        if any(instance.explicit_name and instance.name in names for instance in instances):
-            raise RuntimeError(f"pipeline has operators with non-unique names: '{instances[0].name}' is used twice.")
+        self._check_name(instances)
         call = SourceCall(number, instances, listed, self.engine)
         with self._feeding:
             for instance in instances:
@@ -326,7 +358,7 @@ class DebugDefinition(Definition):
                     call.sources.port(instance.name).feed(data, layout)
         return call
 
-    def _wait(self, sources: Sources) -> None:
+    def _wait(self, sources: Any) -> None:
         with self._feeding:
             self._feeding.wait_for(lambda: not sources.waits())
 
@@ -341,9 +373,8 @@ class DebugDefinition(Definition):
                 call.sources.port(name).feed(data, layout, stream)
             elif self._complete:
                 known = ", ".join(map(repr, self._inputs)) or "none"
-                raise refused(
-                    OperatorKeyError, "external_source", "name", f"the pipeline has no external input named {name!r} (it has {known})"
-                )
+                text = f"the pipeline has no external input named {name!r} (it has {known})"
+                raise refused(OperatorKeyError, "external_source", "name", text)
             else:
                 self._early.setdefault(name, []).append((self.engine.copied(data, stream), layout))
             self._feeding.notify_all()
@@ -352,3 +383,10 @@ class DebugDefinition(Definition):
 def _samples(batch: Batch) -> int:
     """Number of samples of the iteration. `batch` may be a branch's."""
     return len(batch) if batch.rows is None else len(batch.rows)
+
+
+def _is_array(value: object) -> bool:
+    """An array, but not a number or a node."""
+    if isinstance(value, (np.generic, DataNode, bool, int, float, str, bytes)) or value is None:
+        return False
+    return any(hasattr(value, name) for name in ("__array__", "__dlpack__", "__array_interface__", "__cuda_array_interface__"))

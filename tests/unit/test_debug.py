@@ -15,7 +15,7 @@ from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, math, ops, pipeline_def, types
 from asyncdali.pipeline.debug import DebugPipeline
-from asyncdali.pipeline.debug_nodes import DataNodeDebug
+from asyncdali.pipeline.debug_definition import DataNodeDebug
 from asyncdali.pipeline.experimental import pipeline_def as experimental_pipeline_def
 from asyncdali.tensors import TensorListCPU, TensorListGPU
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Protocol
 
@@ -236,11 +236,20 @@ class SegmentCounters:
             self.recorder.span(f"plan segment {self.index}", began, ended, record.index, self.stream)
         return took
 
+    def called(self, edges: Mapping[int, Batch], planning: int, pixels: int, samples: int) -> None:
+        """An iteration of a single operator was planned and computed in a call; times in nanoseconds."""
+        self.planning += planning
+        self.pixels += pixels
+        self.pixels_busy += pixels
+        self.batches += 1
+        self.samples += samples
+        self.passed(edges)
+
     def made_elsewhere(self, edges: Sequence[int]) -> None:
         """Engines make the segment. This process sees only these outputs."""
         self._outputs = [output for output in self._outputs if output.edge in edges]
 
-    def passed(self, edges: Sequence[Batch]) -> None:
+    def passed(self, edges: Sequence[Batch] | Mapping[int, Batch]) -> None:
         """An iteration is planned. This is the only call for an iteration whose times are not taken."""
         for output in self._outputs:
             batch = edges[output.edge]

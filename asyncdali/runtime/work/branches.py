@@ -18,7 +18,17 @@ from ...operators.base import Step, no_explanation
 from ...types import DALIDataType
 
 if TYPE_CHECKING:
+    from .built import Built
     from .segments import BuiltOperator
+
+
+def rows_of(built: Built, edges: Sequence[Batch]) -> np.ndarray | None:
+    """The branch of a conditional that contains an operator; None outside of branches."""
+    for edge in built.sources:
+        rows: np.ndarray | None = edges[edge].rows
+        if rows is not None:
+            return rows
+    return None
 
 
 def nothing(rows: np.ndarray) -> Batch:

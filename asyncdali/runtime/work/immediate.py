@@ -107,6 +107,19 @@ class Engine:
         """Make the GPU, if there is one, the calling thread's device within the block. The thread is the user's."""
         return nullcontext() if self.gpu is None else self.gpu.entered()
 
+    @property
+    def num_threads(self) -> int:
+        """Threads that share a job, the calling one among them."""
+        return self.environment.num_threads
+
+    def state(self) -> WorkerState:
+        """The calling thread's memory for compiled code."""
+        return self._state
+
+    def share(self, job: CompiledSamples) -> None:
+        """:func:`share` with the helper threads."""
+        share(job, self._helpers, self._state)
+
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""
         done = threading.Event()
@@ -189,6 +202,30 @@ class Engine:
                 self._helpers = None
             close_all(closing)
             self._transfers.clear()  # they refer to this object
+
+
+def share(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
+    """Do a job of compiled code on the calling thread and on helpers. It is over when this returns. Its error is not raised."""
+    if helpers is None or job.count < 2:
+        job.work_alone(state)
+        return
+    done = threading.Event()
+    job.finished = done.set
+    # The last thread to leave the job reports its end. An interrupt of this thread between leaving and reporting would lose the end.
+    # No interrupt waits longer for it: this thread is in compiled code, which handlers of signals do not enter.
+    offered = False
+    try:
+        with uninterrupted():
+            helpers.submit(job, job.count - 1)
+            offered = True
+            job.work(state)
+        done.wait()
+    except BaseException:  # an interrupt: no thread may work on memory that this call drops
+        job.stop()
+        with uninterrupted():
+            if offered:
+                done.wait()
+        raise
 
 
 def _is_on_gpu(value: Any) -> bool:

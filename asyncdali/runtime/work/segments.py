@@ -493,12 +493,7 @@ class SegmentRun:
 
     def _rows(self, built: Built) -> np.ndarray | None:
         """The branch of a conditional that contains an operator; None outside of branches."""
-        edges = self.record.edges
-        for edge in built.sources:
-            rows: np.ndarray | None = edges[edge].rows
-            if rows is not None:
-                return rows
-        return None
+        return branches.rows_of(built, self.record.edges)
 
     def _source_info(self, built: Built, sample: int) -> str | None:
         for edge in built.inputs:
