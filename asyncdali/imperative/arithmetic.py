@@ -42,7 +42,8 @@ def _constant(value: object, kind: DALIDataType, own: type) -> Tensor:
 def _number(value: Any, others: list[DALIDataType]) -> Tensor:
     """A Python number beside operands of these types.
 
-    It is int32, float32 or bool, as in pipelines. A float beside float64 is float64; an integer beyond 32 bits needs an operand of 64 bits.
+    It is int32, float32 or bool, as in pipelines. A float beside float64 is float64. An integer beyond 32 bits has the type of an
+    operand: an integer of 64 bits, or a float.
     """
     if isinstance(value, (bool, np.bool_)):
         return _constant(bool(value), DALIDataType.BOOL, bool)
@@ -55,6 +56,9 @@ def _number(value: Any, others: list[DALIDataType]) -> Tensor:
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind in SIGNED else (0, (1 << bits) - 1)
         if low <= whole <= high:
             return _constant(whole, kind, int)
+    for kind in (DALIDataType.FLOAT64, DALIDataType.FLOAT):
+        if kind in others:
+            return _constant(float(whole), kind, float)
     raise OperatorOverflowError(f"the integer {whole} does not fit into 32 bits; give ndd.int64({whole})")
 
 

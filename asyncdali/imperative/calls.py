@@ -120,7 +120,7 @@ def call(
             named[name] = value if isinstance(value, DynamicValue) else make_tensor(value, None, None, None)
         else:
             constants[name] = value.type_id if isinstance(value, DType) else value
-            if name in function.dtypes and not isinstance(value, (int, DType)):
+            if constants[name] is None or (name in function.dtypes and not isinstance(value, (int, DType))):
                 constants[name] = _dtype(function, name, value)
     for name in function.required:
         if name not in constants and name not in named:
@@ -167,9 +167,9 @@ def _brick(engine: Any, function: OperatorFunction, place: str, constants: dict[
     try:
         return engine.brick(function.schema, place, constants, named, where)
     except (TypeError, ValueError) as error:
-        named_by_graphs = f"asyncdali.fn.{function.schema.name}"
-        if error.args and str(error.args[0]).startswith(named_by_graphs):
-            error.args = (function.path + str(error.args[0])[len(named_by_graphs) :], *error.args[1:])
+        named_by_graphs, text = f"asyncdali.fn.{function.schema.name}", str(error)
+        if text.startswith(named_by_graphs):
+            error.args = (function.path + text[len(named_by_graphs) :].replace("DataNode", "Tensor or Batch"), *error.args[1:])
         raise
 
 

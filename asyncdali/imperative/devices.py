@@ -81,14 +81,15 @@ class Device:
             if device_id is not None:
                 raise ValueError(f"the CPU has no number, got {device_id}")
             return
-        if not has_gpu():
-            raise RuntimeError(
-                f"device {name!r}: no CUDA driver was found (libcuda.so.1). ASYNCDALI_DEVICE=host runs programs for GPUs on the CPU, "
-                "with the same results"
-            )
+        missing = "" if has_gpu() else (
+            "no CUDA driver was found (libcuda.so.1). ASYNCDALI_DEVICE=host runs programs for GPUs on the CPU, with the same results"
+        )  # fmt: skip
+        if missing and device_id is None:
+            raise RuntimeError(f"device {name!r}: {missing}")
         self.device_id = _current_gpu() if device_id is None else int(device_id)
-        if not 0 <= self.device_id < gpu_count():
-            raise ValueError(f"there is no GPU number {self.device_id}; this machine has {gpu_count()}")
+        count = 0 if missing else gpu_count()
+        if not 0 <= self.device_id < count:
+            raise ValueError(f"there is no GPU number {self.device_id}; this machine has {count}{missing and ': ' + missing}")
 
     @staticmethod
     def current() -> Device:

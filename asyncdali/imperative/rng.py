@@ -128,7 +128,7 @@ class RNG:
     @property
     def seed(self) -> int:
         """Write-only: setting it starts the stream of a seed."""
-        raise AttributeError("the seed of a generator can be set but not read; read its state")
+        raise AttributeError("seed")  # __getattr__ says more
 
     @seed.setter
     def seed(self, value: object) -> None:

@@ -107,6 +107,7 @@ READERS: Mapping[str, str] = {
 """Attributes of readers."""
 
 RNGS: Mapping[str, str] = {
+    "seed": "it can be set but not read; read `state`",
     "state_dict": "use get_state()", "load_state_dict": "use set_state(state)", "manual_seed": "set rng.seed = number",
     **dict.fromkeys(("random", "uniform", "integers", "randint", "rand"), "use ndd.random.uniform(range=[low, high], rng=rng)"),
     **dict.fromkeys(("normal", "randn"), "use ndd.random.normal(rng=rng)"),

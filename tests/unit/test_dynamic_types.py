@@ -67,6 +67,9 @@ def test_Y4_types_made_by_hand_change_nothing() -> None:
             ndd.tensor([1], dtype=name)
     with pytest.raises((TypeError, ValueError), match="bfloat16"):
         ndd.tensor([1], dtype=ndd.bfloat16)
+    for call in (lambda: ndd.cast([1], dtype=ndd.bfloat16), lambda: ndd.zeros(shape=[1], dtype="bfloat16")):
+        with pytest.raises(TypeError, match="bfloat16"):
+            call()
     made = ndd.DType("signed", 32)
     assert made == ndd.int32 and ndd.dtype("f16e5m10") == ndd.float16
     assert ndd.dtype("i32") is ndd.int32 and ndd.dtype("f16") is ndd.float16 and ndd.dtype("i32").type_id == types.INT32
@@ -91,6 +94,9 @@ def test_Y6_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asyncdali.imperative.devices.has_gpu", lambda: False)
     with pytest.raises(RuntimeError, match="driver"):
         ndd.Device("gpu")
+    for name in ("gpu:0", "cuda:7"):
+        with pytest.raises(ValueError, match="driver"):
+            ndd.Device(name)
 
 
 def test_Y7_devices_as_contexts() -> None:
@@ -308,7 +314,9 @@ def test_A3_python_numbers() -> None:
     assert told(byte + 1) == ("i32", (1,), None) and (byte + True).dtype is ndd.uint8 and (byte + 1.5).dtype is ndd.float32
     assert listed(ndd.float64([1]) + 0.1) == [1.1]  # DALI rounds 0.1 to float32
     assert listed(ndd.int64([1]) + 2**31) == [2**31 + 1]  # DALI: OverflowError
-    for data in (byte, ndd.int32([1]), ndd.float32([1])):
+    assert told(ndd.float32([1.5]) + 2**40) == ("f32", (1,), None)  # DALI: OverflowError
+    assert listed(ndd.float64([1.5]) + 2**40) == [2**40 + 1.5]
+    for data in (byte, ndd.int32([1])):
         with pytest.raises(OverflowError):
             data + 2**31
 
