@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -12,6 +12,10 @@ from ._notices import near, warn
 from .types import CPU_ONLY_DEVICE_ID, DALIDataType, OperatorConcurrency, StreamPolicy
 
 _START_METHODS = ("fork", "spawn", "forkserver")
+ACTIONS = ("raise", "replace", "drop")
+"""Allowed actions for a bad sample."""
+REST = "*"
+"""In `on_error`: all operators that are not named."""
 MOST_THREADS = 4096
 """More threads than any machine has processors. A stored pipeline that asks for more is damaged."""
 DEEPEST = 2**16
@@ -180,9 +184,11 @@ class PipelineOptions:
             raise ValueError("py_callback_pickler is only used with py_start_method='spawn' or 'forkserver'")
 
     def _check_bad_samples(self) -> None:
-        if not callable(self.on_error) and self.on_error not in ("raise", "replace", "drop"):
-            allowed = "'raise', 'replace', 'drop' or a function (error, entry) -> one of these"
-            raise ValueError(f"on_error is {self.on_error!r}; it must be {allowed}")
+        for name, choice in (self.on_error if isinstance(self.on_error, Mapping) else {"": self.on_error}).items():
+            if not callable(choice) and choice not in ACTIONS:
+                allowed = "'raise', 'replace', 'drop', a function (error, entry) -> one of these, or a dict of these by operator"
+                of = f" of {name!r}" if name else ""
+                raise ValueError(f"on_error{of} is {choice!r}; it must be {allowed}")
         if self.replace_from not in ("shard", "data set"):
             raise ValueError(f"replace_from is {self.replace_from!r}; it must be 'shard' or 'data set'")
         most = self.max_bad

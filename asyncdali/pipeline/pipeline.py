@@ -55,7 +55,8 @@ class Pipeline(Properties, Running, Reporting):
         exec_dynamic: None: on unless `exec_pipelined` or `exec_async` is off or the queues are separate. False forbids ``.cpu()`` in the
             graph.
         on_error: "raise" (default): the error of a sample is the error of its iteration. "replace": another sample takes its place.
-            "drop": the batch is smaller. A function ``(error, entry) -> one of these`` decides for each bad sample (docs/bad_data.md).
+            "drop": the batch is smaller. A function ``(error, entry) -> one of these`` decides for each bad sample. A dict has one of
+            these for each operator: ``{"decoders.image": "replace", "*": "raise"}`` (docs/bad_data.md).
         replace_from: "shard" or "data set": where replacements come from.
         max_bad: most bad samples: a number, or a fraction of the data set below 1. None: no limit.
         quarantine: a file that bad samples are appended to, and that names samples to leave out.

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import secrets
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import checkpoint as checkpoints
@@ -21,6 +21,7 @@ from ..dali_files import checkpoints as dali_checkpoints
 from ..errors import OperatorError, OperatorKeyError, refused
 from ..graph.plan import check_names, reachable
 from ..operators.base import Role
+from ..options import REST
 from ..regrouping.mix import Mix, Mixing
 from ..regrouping.part_streams import PartStream
 from ..regrouping.puller import RegroupedPuller
@@ -76,6 +77,8 @@ class Streams:
             return
         order = reachable(core.output_nodes(), core.definition.instances).order
         _check_parts(order, core.declared_part)
+        if core.declared_part is None:
+            _check_rules(core.options.on_error, _with_parts(order))
         groups = regroupings(order)
         if groups:
             _check_options(core, groups)
@@ -151,11 +154,25 @@ def _check_parts(order: Sequence[OperatorInstance], own: DeclaredPart | None) ->
                 f"the operator {item.name!r} is before fn.experimental.select or fn.experimental.mix, and its result is also used behind. "
                 "There, samples are regrouped: pass the node through as a further input.",
             )  # fmt: skip
+    check_names(_with_parts(order), None)
+
+
+def _with_parts(order: Sequence[OperatorInstance]) -> list[OperatorInstance]:
+    """These operators, and those of all parts before them."""
     whole = list(order)
     for group in regroupings(order):
         for part in group.parts:
-            whole += reachable(part.outputs, part.definition.instances).order
-    check_names(list({id(item): item for item in whole}.values()), None)
+            whole += _with_parts(reachable(part.outputs, part.definition.instances).order)
+    return list({id(item): item for item in whole}.values())
+
+
+def _check_rules(on_error: object, operators: Sequence[OperatorInstance]) -> None:
+    """ValueError if `on_error` names an operator that the pipeline does not have."""
+    known = {REST}.union(*((item.name, item.schema.name) for item in operators if item.schema.role is not Role.CONSTANT))
+    for name in on_error if isinstance(on_error, Mapping) else ():
+        if name not in known:
+            text = ", ".join(sorted(known))
+            raise ValueError(f"on_error names {name!r}, which is no operator of this pipeline. Its operators: {text}")
 
 
 def _check_options(core: Any, groups: Sequence[Regrouping]) -> None:

@@ -158,6 +158,7 @@ def _sample(step: ReplayedStep, index: int, chosen: bool) -> str:
     ]  # fmt: skip
     origin += [f"{name}: epoch {place['epoch']}, iteration {place['iteration']}" for name, place in told["sources"].items()]
     origin += [f"{name}: this sample is bad ({action})" for name, action in told["bad"].items()]
+    origin += [f"{name}[{by['number']}] {by['file']} stands in its place" for name, by in told["replaced"].items()]
     return (
         f'<section class="sample{" chosen" if chosen else ""}" id="sample{index}"><h2>Sample {index}</h2>'
         f"<p>{'<br>'.join(map(escaped, origin))}</p><div class=outputs>{''.join(figures)}</div>"

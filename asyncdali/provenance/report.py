@@ -108,6 +108,21 @@ class Provenance:
         }
 
     @functools.cached_property
+    def replaced(self) -> dict[str, dict[int, dict[str, object]]]:
+        """The samples in the place of those in the quarantine: per reader, the place in the batch, and number, file, offset, size and
+        part of the other sample, as :class:`Taken` has them."""
+        found: dict[str, dict[int, dict[str, object]]] = {}
+        for name, places in self.bad.items():
+            reader, position = self._readers[name], self._at.operators[name]
+            found[name] = {}
+            if places and reader.replacing is not None:
+                numbers = reader.replacing.applied(position, reader.order.take(position, self._whole)[0])
+                for place in (place for place, action in places.items() if action == "replace"):
+                    number = int(numbers[place + self._handed[0]])
+                    found[name][place] = {"number": number, **reader.origin_of(number)._asdict()}
+        return found
+
+    @functools.cached_property
     def sources(self) -> dict[str, dict[str, int]]:
         """For each source from Python: the epoch and the iteration for which it is called."""
         place = {"epoch": self.epoch, "iteration": self.step}
@@ -175,6 +190,7 @@ class Provenance:
             "sample": index + self._handed[0],
             "readers": {name: taken[index]._asdict() for name, taken in self.readers.items()},
             "bad": {name: places[index] for name, places in self.bad.items() if index in places},
+            "replaced": {name: places[index] for name, places in self.replaced.items() if index in places},
             "sources": {name: {**place, "sample": index + self._handed[0]} for name, place in self.sources.items()},
             "draws": {name: values[index] for name, values in self.draws.items()},
             "windows": {name: windows[index] for name, windows in self.windows.items()},
@@ -210,6 +226,7 @@ class Provenance:
                 where = f"epoch {taken['epoch']} shard {taken['shard']}{padding}"
                 parts.append(f"{name}[{taken['number']}] {taken['file']}{record}{part} {where}")
             parts += [f"{name}: this sample is bad ({action})" for name, action in about["bad"].items()]
+            parts += [f"{name}[{by['number']}] {by['file']} stands in its place" for name, by in about["replaced"].items()]
             parts += [f"{name} epoch {place['epoch']} iteration {place['iteration']}" for name, place in about["sources"].items()]
             parts += [f"{name} {value}" for name, value in about["draws"].items()]
             parts += [f"{name} window {window['anchor']}+{window['shape']}" for name, window in about["windows"].items()]

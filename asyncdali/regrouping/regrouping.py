@@ -63,6 +63,7 @@ class Regrouping:
     number: int = field(default_factory=itertools.count().__next__)
     """Order of definition in the graph."""
     parallel: bool = False
+    indexed: bool = False
     prefetch_queue_depth: int = 1
     cuda_stream: Any = None
 

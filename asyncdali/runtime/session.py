@@ -204,7 +204,7 @@ class Session:
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
         self.repairs: Repairs | None = None
         if options.on_error != "raise":
-            self.repairs = Repairs(self.plan, self.operators, options, self.executor)
+            self.repairs = Repairs(self.plan, self.operators, options, self.executor, self.producer)
 
     def _puller(self, regrouped: MakePuller, group: Any, ports: dict[str, Port], batch_size: int) -> Puller | None:
         """The puller of a source that others than this process's Python code answer. None: this process calls the source."""

@@ -2,6 +2,7 @@
 
     group.py, operator.py     a source as declared, and its outputs in the graph
     kinds.py, pullers.py, iterating.py, awaited.py, parallel.py    how each kind of source is asked
+    samples.py                samples that a source could not give
     sources.py, ports.py, prefetch.py    all sources of a pipeline; fed inputs; requests ahead of need
     state.py, snapshots.py    positions of sources, for checkpoints
     device_data.py            data in the memory of a GPU

@@ -7,8 +7,9 @@ import concurrent.futures
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from asyncdali_workers import SampleInfo
@@ -18,11 +19,11 @@ from asyncdali_workers.worker.states import replay
 
 from .._deadlocks import DeadlockWait, runs_thread, waits_for_thread
 from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
-from ..batch import Batch
 from ..errors import because
 from .group import Group
 from .ports import Port
 from .prefetch import AheadPuller
+from .samples import Answer, FailedSample, kept_async, of_samples, raise_last
 from .snapshots import Position, load_snapshot
 
 log = logging.getLogger("asyncdali")
@@ -108,13 +109,14 @@ class AwaitedPuller(AheadPuller):
         self._in_turn = asyncio.Lock()
         self._key_of_calls = object()
         self._partial: list[Any] = []
+        self._failed = False  # the source has failed for a sample of them
         self._kept: list[Any] = []  # a batch that arrived before it was requested
         self._ended_round: int | None = None  # the last round in which the source has ended
 
     def _ask(self, iteration: int) -> Any:
         return Awaited(self._guarded(iteration, self.epoch, self._round))
 
-    def _answer(self, asked: Awaited) -> dict[str, Batch]:
+    def _answer(self, asked: Awaited) -> Answer:
         try:
             result = asked.result()
         finally:
@@ -127,7 +129,28 @@ class AwaitedPuller(AheadPuller):
         data, state = result
         if self.snapshots is not None:
             self.snapshots.pulled(state)
-        return self._batches(data)
+        return self._result_by_node(data)
+
+    def again(self, iteration: int, epoch: int) -> Answer:
+        return self._result_by_node(self._waited_for(self._at, iteration, epoch))
+
+    def sample(self, info: SampleInfo) -> object:
+        return self._waited_for(self.group.callback, info)
+
+    def _waited_for(self, call: Callable[..., Awaitable[object]], *args: object) -> object:
+        async def waited() -> object:
+            _callers.set((*_callers.get(), self._key_of_calls))
+            try:
+                return await call(*args)
+            except Exception as error:
+                if not is_end(error):
+                    raise
+                return _End
+
+        result: object = _released(Awaited(_held(waited)).result())
+        if result is _End:
+            raise StopIteration
+        return result
 
     def _cancel(self, asked: Awaited) -> None:
         asked.cancel()
@@ -161,8 +184,17 @@ class AwaitedPuller(AheadPuller):
     async def _at(self, iteration: int, epoch: int) -> Any:
         callback, size = self.group.callback, self.batch_size
         if self.group.batch:
-            return await callback(self._argument(iteration))
+            return await callback(self._argument(iteration, epoch))
         infos = [SampleInfo(iteration * size + k, k, iteration, epoch) for k in range(size)]
+        try:
+            return await self._all(callback, infos)
+        except Exception as error:
+            if not self.keeps_errors or is_end(error):
+                raise
+        return of_samples(await self._all(partial(kept_async, callback, is_end), infos))
+
+    async def _all(self, callback: Any, infos: Sequence[SampleInfo]) -> list[Any]:
+        """The samples at the positions `infos`. Of several errors the first is raised; errors come before an end."""
         tasks = [asyncio.ensure_future(self._placed(callback, info)) for info in infos]
         try:
             return list(map(_released, await asyncio.gather(*tasks)))
@@ -184,9 +216,17 @@ class AwaitedPuller(AheadPuller):
         if self.group.batch:
             return await self.group.callback()
         while len(self._partial) < self.batch_size:
-            self._partial.append(await self.group.callback())
-        got, self._partial = self._partial, []
-        return got
+            try:
+                self._partial.append(await self.group.callback())
+            except Exception as error:
+                if is_end(error):
+                    raise_last(self._partial)
+                if is_end(error) or not self.keeps_errors:
+                    raise
+                self._partial.append(FailedSample(error))
+                self._failed = True
+        got, failed, self._partial, self._failed = self._partial, self._failed, [], False
+        return of_samples(got) if failed else got
 
     # --- snapshots
 
@@ -196,19 +236,11 @@ class AwaitedPuller(AheadPuller):
         self._kept = replay(position.asks, self._asked_again, self.group.name)
 
     def _asked_again(self) -> Any:
-        async def ask() -> Any:
-            try:
-                return await self._next()
-            except Exception as error:
-                if not is_end(error):
-                    raise
-                self._partial = []
-                return _End
-
-        result = _released(Awaited(_held(ask)).result())
-        if result is _End:
-            raise StopIteration
-        return result
+        try:
+            return self._waited_for(self._next)
+        except StopIteration:
+            self._partial = []
+            raise
 
 
 def _raise_first(results: list[Any]) -> None:

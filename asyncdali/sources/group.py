@@ -64,6 +64,11 @@ class Group:
             load_snapshot(self, self.first_state)
 
     @property
+    def indexed(self) -> bool:
+        """Whether the source is asked for single samples, by their index."""
+        return self.description.has_inputs and not self.batch
+
+    @property
     def name(self) -> str:
         """The name in messages: that of the first node."""
         return self.nodes[0] if self.nodes else "external_source"

@@ -139,6 +139,7 @@ class ParallelPuller(AheadPuller):
     """Sends requests to the pool."""
 
     kind = "parallel"
+    elsewhere = True
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int, parallel: Parallel):
         super().__init__(group, ports, batch_size)

@@ -6,10 +6,10 @@ from typing import Any
 
 from asyncdali_workers.interrupts import uninterrupted
 
-from ..batch import Batch
 from .group import Group
 from .ports import Port
 from .pullers import Puller
+from .samples import Answer
 
 
 class AheadPuller(Puller):
@@ -28,7 +28,7 @@ class AheadPuller(Puller):
         Requests behind an end belong to the next round. They are made only after the end was answered, and earlier requests behind it are
         dropped. The pipeline's epoch cannot be used, because another source may end the epoch.
         """
-        self._got: tuple[int, dict[str, Batch]] | None = None  # the oldest request that is not used, and its answer
+        self._got: tuple[int, Answer] | None = None  # the oldest request that is not used, and its answer
 
     # --- implemented by subclasses
 
@@ -36,7 +36,7 @@ class AheadPuller(Puller):
         """Request a batch. Returns an object that represents the request."""
         raise TypeError("abstract")
 
-    def _answer(self, asked: Any) -> dict[str, Batch]:
+    def _answer(self, asked: Any) -> Answer:
         """Wait for a request."""
         raise TypeError("abstract")
 
@@ -49,7 +49,7 @@ class AheadPuller(Puller):
     def start(self) -> None:
         self._ask_ahead(self._key())
 
-    def pull(self) -> dict[str, Batch]:
+    def pull(self) -> Answer:
         key = self._key()
         if self._got is None:
             self._ask_ahead(key)

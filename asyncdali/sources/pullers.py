@@ -19,6 +19,7 @@ from ..errors import operator_error
 from .group import Group
 from .kinds import SourceDescription
 from .ports import Port
+from .samples import Answer, FailedSample, SamplesFailed, kept, of_samples, raise_last
 from .snapshots import Position, Snapshots, load_snapshot
 
 
@@ -27,6 +28,14 @@ class Puller:
 
     kind = "called"
     """Where the source's code runs, for statistics (``SourceStatistics.kind``)."""
+    elsewhere = False
+    """Whether another process calls the source."""
+    stands_in = False
+    """Whether its batches only stand for those that another process holds."""
+    indexed: bool
+    """Whether the source is asked for single samples, by their index."""
+    keeps_errors = False
+    """A sample for which the source fails does not fail the others; see ``samples``."""
 
     @property
     def graphs(self) -> list[dict[str, Any]]:
@@ -36,6 +45,7 @@ class Puller:
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         self.group = group
         self.batch_size = batch_size
+        self.indexed = group.indexed
         self.ahead = group.prefetch_queue_depth
         """Number of batches that are asked for ahead, by sources that are."""
         self.iteration = 0
@@ -63,8 +73,16 @@ class Puller:
     def start(self) -> None:
         """The pipeline is about to request the first batch of an epoch."""
 
-    def pull(self) -> dict[str, Batch]:
-        """The batches of the next iteration by node. StopIteration at the end; other exceptions are the source's."""
+    def pull(self) -> Answer:
+        """The batches of the next iteration by node, or SamplesFailed. StopIteration at the end; other exceptions are the source's."""
+        raise TypeError("abstract")
+
+    def again(self, iteration: int, epoch: int) -> Answer:
+        """As :meth:`pull`, for any iteration of a source that is asked by position. Called by a thread that waits. Changes nothing."""
+        raise TypeError("abstract")
+
+    def sample(self, info: SampleInfo) -> object:
+        """One sample of an indexed source. Called by a thread that waits. Changes nothing."""
         raise TypeError("abstract")
 
     def advance(self, iteration: int) -> None:
@@ -106,11 +124,17 @@ class Puller:
     def close(self) -> None:
         """Nothing more will be pulled."""
 
-    def _argument(self, iteration: int) -> Any:
+    def _argument(self, iteration: int, epoch: int) -> Any:
         """The argument for a callable of batches."""
-        return BatchInfo(iteration, self.epoch) if self.description.batch_info else iteration
+        return BatchInfo(iteration, epoch) if self.description.batch_info else iteration
 
-    def _batches(self, result: Any) -> dict[str, Batch]:
+    def _result_by_node(self, result: Any) -> Answer:
+        """A source's batch, or list of samples, as batches by node, or SamplesFailed. OperatorError for anything else."""
+        if type(result) is SamplesFailed:
+            return {port.name: result for port in self._ports if port is not None}
+        return self.batches(result)
+
+    def batches(self, result: Any) -> dict[str, Batch]:
         """A source's batch, or list of samples, as batches by node. OperatorError for anything else."""
         group = self.group
         try:
@@ -147,10 +171,11 @@ class DirectPuller(Puller):
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         super().__init__(group, ports, batch_size)
         self._partial: list[Any] = []
+        self._failed = False  # the source has failed for a sample of them
         self._result: Any = _NOTHING  # the source's result, until batches are made of it
-        self._got: dict[str, Batch] | None = None
+        self._got: Answer | None = None
 
-    def pull(self) -> dict[str, Batch]:
+    def pull(self) -> Answer:
         if self._got is None:
             if self._result is _NOTHING and self.description.resumable:
                 self._result = self._ask()
@@ -166,7 +191,7 @@ class DirectPuller(Puller):
                 raise self._result.error
             if self.snapshots is not None:
                 self.snapshots.pulled(self.snapshots.due())
-            self._got = self._batches(self._result)
+            self._got = self._result_by_node(self._result)
             self._result = _NOTHING  # release the user's memory for the next batch
         return self._got
 
@@ -178,18 +203,45 @@ class DirectPuller(Puller):
         super().drop()
         self._result, self._got = _NOTHING, None
 
+    def again(self, iteration: int, epoch: int) -> Answer:
+        return self._result_by_node(self._at(iteration, epoch))
+
+    def sample(self, info: SampleInfo) -> object:
+        return self.group.callback(info)
+
     def _ask(self) -> Any:
-        callback, size = self.group.callback, self.batch_size
-        if self.group.batch:
-            return callback(self._argument(self.iteration)) if self.description.has_inputs else callback()
         if self.description.has_inputs:
-            first, iteration, epoch = self.iteration * size, self.iteration, self.epoch
-            return [callback(SampleInfo(first + k, k, iteration, epoch)) for k in range(size)]
+            return self._at(self.iteration, self.epoch)
+        if self.group.batch:
+            return self.group.callback()
         # A callable without arguments cannot repeat a sample. Samples from before an error are therefore kept for the next attempt.
-        while len(self._partial) < size:
-            self._partial.append(callback())
-        got, self._partial = self._partial, []
-        return got
+        callback = self.group.callback
+        while len(self._partial) < self.batch_size:
+            try:
+                self._partial.append(callback())
+            except StopIteration:
+                raise_last(self._partial)
+                raise
+            except Exception as error:
+                if not self.keeps_errors or raised_by_signal(error):
+                    raise
+                self._partial.append(FailedSample(error))
+                self._failed = True
+        got, failed, self._partial, self._failed = self._partial, self._failed, [], False
+        return of_samples(got) if failed else got
+
+    def _at(self, iteration: int, epoch: int) -> object:
+        if self.group.batch:
+            return self.group.callback(self._argument(iteration, epoch))
+        callback, size, first = self.group.callback, self.batch_size, iteration * self.batch_size
+        try:
+            return [callback(SampleInfo(first + k, k, iteration, epoch)) for k in range(size)]
+        except StopIteration:
+            raise
+        except Exception as error:
+            if not self.keeps_errors or raised_by_signal(error):
+                raise
+        return of_samples([kept(callback, SampleInfo(first + k, k, iteration, epoch)) for k in range(size)])
 
     def ended(self) -> None:
         super().ended()

@@ -21,19 +21,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from asyncdali_workers import WorkerError
+from asyncdali_workers import WorkerCallbackError, WorkerError
 from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from .._notices import warn
 from ..batch import Batch
 from ..data_node import DataNode
-from ..errors import OperatorError, OperatorKeyError, OperatorTypeError, OperatorValueError, operator_error, place, refused
+from ..errors import (
+    OperatorError,
+    OperatorKeyError,
+    OperatorTypeError,
+    OperatorValueError,
+    PipelineClosed,
+    operator_error,
+    place,
+    refused,
+)
 from .awaited import AwaitedPuller
 from .group import Group
 from .ports import Port
 from .pullers import DirectPuller, Puller
+from .samples import Answer
 from .snapshots import Snapshots
 
 if TYPE_CHECKING:
@@ -43,6 +53,9 @@ if TYPE_CHECKING:
 
 Fed = dict[str, "Batch | Exception"]
 """Node -> its batch, or the error that is raised instead."""
+
+
+Kind = TypeVar("Kind", bound=Answer)
 
 
 def _nowhere(group: Group, ports: dict[str, Port], batch_size: int) -> Puller | None:
@@ -82,9 +95,10 @@ class Sources:
         ]
         pulled = {name for puller in self.pullers for name in puller.group.nodes}
         self.pushed = [port for name, port in self.ports.items() if name not in pulled]
-        self._held: dict[int, dict[str, Batch]] = {}
+        self._held: dict[int, Answer] = {}
         self._held_for: tuple[int, int] | None = None  # the pipeline's iteration that batches are held for, and its number in the epoch
         self._stopped = False
+        self._here: dict[int, Puller] = {}  # by number of the puller: see `here`
         self.counters: Sequence[Any] = ()
         """For statistics: one counter per puller, whose ``pull(ask)`` times the call. Empty: no counters."""
         self.stateful: dict[str, Snapshots | Any] = {}
@@ -100,8 +114,21 @@ class Sources:
 
             assert parallel is not None
             return ParallelPuller(group, self.ports, self.batch_size, parallel)
+        return self._puller_here(group)
+
+    def _puller_here(self, group: Group) -> Puller:
         kind = AwaitedPuller if group.description.is_async else DirectPuller
         return kind(group, self.ports, self.batch_size)
+
+    def here(self, k: int) -> Puller:
+        """A puller that asks source `k`, which is asked by position, in this process."""
+        puller = self.pullers[k]
+        if not puller.elsewhere:
+            return puller
+        if k not in self._here:
+            self._here[k] = self._puller_here(puller.group)
+            self._here[k].keeps_errors = puller.keeps_errors
+        return self._here[k]
 
     def _warn_unused(self) -> None:
         for puller in self.pullers:
@@ -166,7 +193,7 @@ class Sources:
             if k in self._held:
                 continue
             try:
-                ask = partial(self._checked, index, puller)
+                ask = partial(self._checked, index, k, puller)
                 self._held[k] = self.counters[k].pull(ask) if self.counters else ask()
             except StopIteration:
                 with uninterrupted():  # or the next call would ask the source behind its end
@@ -195,15 +222,33 @@ class Sources:
             raise
         return fed
 
-    def _checked(self, index: int, puller: Puller) -> dict[str, Batch]:
+    def _checked(self, index: int, k: int, puller: Puller) -> Answer:
         """The batches of a source for iteration `index`. Exceptions of the source are raised unchanged; wrong data are an OperatorError."""
         puller.index = index
         try:
             batches = puller.pull()
-        except (WorkerError, OperatorError) as error:
-            place(error, puller.port.planned, index)
-            raise
+        except Exception as error:
+            if isinstance(error, (WorkerError, OperatorError)):
+                place(error, puller.port.planned, index)
+            if not puller.keeps_errors or not _raised_elsewhere(puller, error):
+                raise
+            batches = self._sample_by_sample(k, puller)
+        return self.checked(batches, index)
+
+    def _sample_by_sample(self, k: int, puller: Puller) -> Answer:
+        """The answer of a source that has failed in another process. It is asked here, which tells the bad samples from the others."""
+        iteration = puller.iteration
+        with uninterrupted():
+            puller.failed()
+        here = self.here(k)
+        here.index = puller.index
+        return here.again(iteration, puller.epoch)
+
+    def checked(self, batches: Kind, index: int) -> Kind:
+        """Batches of a source, if each fits its input. OperatorError for others."""
         for name, batch in batches.items():
+            if not isinstance(batch, Batch):
+                continue
             port = self.ports[name]
             try:
                 port.check(batch)
@@ -290,6 +335,13 @@ class Sources:
         """Nothing more will be pulled."""
         for puller in self.pullers:
             puller.close()
+
+
+def _raised_elsewhere(puller: Puller, error: Exception) -> bool:
+    """Whether an indexed source that another process calls has raised this error. Ended processes and wrong data are other errors."""
+    if not puller.indexed or not puller.elsewhere or raised_by_signal(error):
+        return False
+    return isinstance(error, WorkerCallbackError) or not isinstance(error, (WorkerError, OperatorError, PipelineClosed, StopIteration))
 
 
 def _groups(planned: Sequence[PlannedOperator]) -> list[Group]:

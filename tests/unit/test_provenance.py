@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.orders import order_of
+from PIL import Image
 
 import asyncdali
 from asyncdali import fn, pipeline_def
@@ -257,3 +258,8 @@ def test_bad_samples_are_named(tmp_path):
     (images,) = repaired().run()
     told = images.provenance()
     assert told.bad == {"R": {2: "replace"}} and told.sample(2)["bad"] == {"R": "replace"} and "this sample is bad" in str(told)
+    (by,) = told.replaced["R"].values()
+    wanted = Image.open(tmp_path / "a" / f"{by['number']}.jpg")
+    assert by["number"] in (0, 1, 3) and by["file"].endswith(f"{by['number']}.jpg") and f"{by['file']} stands in its place" in str(told)
+    assert np.asarray(images[2]).shape[:2] == (wanted.height, wanted.width)
+    np.testing.assert_array_equal(np.asarray(images[2]), np.asarray(images[by["number"]]))

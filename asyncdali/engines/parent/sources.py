@@ -93,6 +93,7 @@ class EnginePuller(AheadPuller):
     """Requests batches of sources from the engines before the pipeline needs them."""
 
     kind = "engines"
+    elsewhere = stands_in = True
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int, pool: EnginePool, number: int):
         super().__init__(group, ports, batch_size)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -254,6 +255,16 @@ class Producer:
                 self._set_size(record)
                 self._unfed.popleft()
                 self._executor.submit(record)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """This thread asks the sources outside of :meth:`fill`. No other thread asks them meanwhile."""
+        with self._lock.held():
+            self._pulling = True
+            try:
+                yield
+            finally:
+                self._pulling = False
 
     def wait_without_frames(self) -> None:
         """The call that queued iterations returns. A source's error waits for another call, so its traceback is dropped."""

@@ -20,8 +20,8 @@ class BadSample:
     origin     its file or record, if it is known
     operator   the public name of the operator that failed
     error      the first line of the error's cause
-    reader     the name of the reader in the pipeline; "" for data from Python
-    index      its index in the reader's data set; -1 for data from Python
+    reader     the name of the reader or of the source in the pipeline; "" for data from Python without an index
+    index      its index in the reader's data set, or in the source's epoch; -1 for data from Python without an index
     iteration, sample   where it was found
     action     "replace" or "drop"
     data       digest of the reader's data set; None if that cannot be identified

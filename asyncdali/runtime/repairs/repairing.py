@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...batch import Batch
 from ...device.threads import WorkerState
-from ...errors import OperatorError, message_of
+from ...errors import OperatorError, SampleError, because, message_of, operator_error
+from ...options import ACTIONS, REST
+from ..order.producer import Producer
 from ..order.record import Record
 from ..work.jobs import Job
 from ..work.segments import BuiltOperator, BuiltSegment, SegmentRun
+from .feeding import FedSamples, rows_of
 from .quarantine import BadSample, Quarantine
-from .replacing import MOST_ATTEMPTS, NoReplacement, Replacing, replacement
+from .replacing import MOST_ATTEMPTS, NoReplacement, Replacing
 
 if TYPE_CHECKING:
-    from ...graph.plan import Plan
+    from ...graph.plan import Plan, PlannedOperator
     from ...options import PipelineOptions
     from ..order.executor import Executor
 
-_ACTIONS = ("raise", "replace", "drop")
+
+
+ENOUGH = 16
+"""Bad samples after which an iteration is given up if all its samples have failed. A small batch may have only bad ones by chance."""
 
 
 class TooManyBad(OperatorError):
@@ -34,15 +40,16 @@ class _Unrepaired(Exception):
 
 
 class _Attempt:
-    """The repair of one iteration: its record, the positions before it, its fed batches, and the bad samples that were found.
+    """The repair of one iteration: its record, the positions before it, its fed samples, and the bad samples that were found.
 
-    `counts`: how often each sample has failed.
+    `counts`: how often each sample has failed. `dropped`: fed samples that the outputs do not have.
     """
 
-    def __init__(self, record: Record, positions: Mapping[str, Any], fed: dict[str, Any]):
+    def __init__(self, record: Record, positions: Mapping[str, Any], fed: FedSamples):
         self.record, self.positions, self.fed = record, positions, fed
         self.entries: list[BadSample] = []
         self.counts: dict[int, int] = {}
+        self.dropped: set[int] = set()
 
 
 class _Host:
@@ -62,9 +69,14 @@ class Repairs:
     Its operators are those of the executor; the segments are its own, because a segment has the position of its next iteration.
     """
 
-    def __init__(self, plan: Plan, operators: Sequence[BuiltOperator], options: PipelineOptions, executor: Executor):
-        self._plan, self._executor = plan, executor
-        self._on_error, self._most = options.on_error, options.max_bad
+    def __init__(
+        self, plan: Plan, operators: Sequence[BuiltOperator], options: PipelineOptions, executor: Executor, producer: Producer
+    ):
+        self._plan, self._executor, self._producer = plan, executor, producer
+        self._most = options.max_bad
+        self._planned = {item.planned.spec.name: item.planned for item in operators}
+        self._choices = _choices(options.on_error, self._planned)
+        self._seed = options.seed if isinstance(options.seed, int) else 0
         self.quarantine = Quarantine(options.quarantine)
         self._host = _Host(executor.allocate)
         self._state: WorkerState | None = None
@@ -81,32 +93,44 @@ class Repairs:
             known = self._actions[name] = self.quarantine.load(name, self._data[name])
             reader.replacing = Replacing(reader.order, reader.spec.seed or 0, options.replace_from == "shard", set(known))
         self._above = _readers_above(plan, self._readers)
+        self.may_drop = any("drop" in actions.values() for actions in self._actions.values())
+        """Whether a sample may be known that is dropped."""
+        for puller in producer.sources.pullers:
+            puller.keeps_errors = self._choices[puller.port.name] != "raise"
 
     def repair(self, record: Record, positions: Mapping[str, Any]) -> None:
         """Make an iteration that has failed for a sample again, until it has no bad sample. Its error stays if that is impossible.
 
         `positions`: of the stateful operators before the iteration.
         """
-        attempt = _Attempt(record, positions, dict(record.fed))
-        error = record.error
+        producer = self._producer
+        attempt = _Attempt(record, positions, FedSamples(record, producer.sources, self._seed, producer.asking))
+        error, failures = record.error, attempt.fed.failures()
+        if failures:  # the error only says that there are some
+            error = record.error = failures[0][2]
         try:
-            while isinstance(error, OperatorError) and error.sample is not None and error.iteration is not None:
-                for sample in (error.sample, *error.other_samples):
-                    self._leave_out(attempt, error, sample)
-                if len(attempt.entries) >= record.batch_size > 1 and len(attempt.counts) == record.batch_size:
+            while True:
+                for name, sample, cause in failures:
+                    error = cause
+                    self._leave_out_fed(attempt, self._of_source(name, sample, cause, record), sample)
+                if not failures:
+                    if not isinstance(error, OperatorError) or error.sample is None or error.iteration is None:
+                        record.error = error
+                        break
+                    for sample in (error.sample, *error.other_samples):
+                        self._leave_out(attempt, error, sample)
+                if len(attempt.counts) >= record.batch_size and len(attempt.entries) >= max(ENOUGH, record.batch_size):
                     break  # every sample has failed: the cause is not the data
                 made = self._again(attempt)
                 if not isinstance(made, BaseException):
                     for entry in attempt.entries:
                         self.quarantine.add(entry)
-                    record.outputs = self._without_dropped(record, positions, made)
+                    record.outputs = self._without_dropped(record, positions, made, attempt.dropped)
                     record.error = None
                     return
-                error = made
-            else:
-                record.error = error
+                error, failures = made, []
         except TooManyBad as end:
-            assert isinstance(error, OperatorError)
+            assert error is not None
             record.error = _because(end, error)
         except _Unrepaired:
             record.error = error
@@ -119,15 +143,20 @@ class Repairs:
 
     # --- bad samples
 
+    def _of_source(self, name: str, sample: int, cause: Exception, record: Record) -> OperatorError:
+        """The error of a source for one sample."""
+        failure = because(SampleError(sample, message_of(cause) or type(cause).__name__), cause)
+        made = operator_error(self._planned[name], failure, record.number)
+        made.__cause__ = cause
+        return made
+
     def _leave_out(self, attempt: _Attempt, error: OperatorError, sample: int) -> None:
         """Note that a sample is bad. The next attempt has another one in its place."""
-        count = attempt.counts[sample] = attempt.counts.get(sample, 0) + 1
-        if count > MOST_ATTEMPTS // 2:  # before the reader finds no other index
-            raise NoReplacement
         readers, record = self._above.get(error.name, ()), attempt.record
         if not readers:
             self._leave_out_fed(attempt, error, sample)
             return
+        count = self._counted(attempt, sample)
         for name in readers:
             reader, position = self._readers[name], attempt.positions[name]
             drawn, _ = reader.order.take(position, record.whole or record.batch_size)
@@ -136,29 +165,42 @@ class Repairs:
                 continue  # the drawn one became known after this iteration was planned: try again before another one is blamed
             origin = error.source_info or _origin(reader, index)
             entry = BadSample(origin, error.operator, _cause(error), name, index, record.number, sample, "replace", self._data[name])
-            self._actions[name][index] = self._decide(attempt, error, entry)
+            action = self._actions[name][index] = self._decide(attempt, error, entry)
+            self.may_drop |= action == "drop"
             reader.replacing.left_out.add(index)
 
     def _leave_out_fed(self, attempt: _Attempt, error: OperatorError, sample: int) -> None:
-        """Put another sample of the same batch in place of a fed one."""
-        record, fed = attempt.record, attempt.fed
-        if not fed or record.batch_size < 2:
+        """Note that a sample from Python is bad."""
+        fed = attempt.fed
+        if not attempt.record.fed or (fed.size < 2 and not fed.indexed):
             raise _Unrepaired
-        entry = BadSample(error.source_info, error.operator, _cause(error), "", -1, record.number, sample, "replace", None)
-        self._decide(attempt, error, entry)
-        number = replacement(0, (record.number,), sample, attempt.counts[sample], record.batch_size - 1)
-        for name, batch in fed.items():
-            if isinstance(batch, Batch):
-                rows = np.arange(len(batch))
-                rows[sample] = number + (number >= sample)
-                fed[name] = _rows_of(batch, rows)
+        self._counted(attempt, sample)
+        if self._bad_index(attempt, error, sample, fed.index(sample)) == "drop" and fed.index(sample) == fed.first + sample:
+            attempt.dropped.add(sample)
+
+    def _bad_index(self, attempt: _Attempt, error: OperatorError, sample: int, index: int) -> str:
+        """Note that the sample with this index, which stands at the place `sample`, is bad. Returns what is done with it."""
+        fed, known = attempt.fed, (self._producer.sources.pullers[0].port.name, index) if attempt.fed.indexed else ("", -1)
+        action = "replace"
+        if index not in fed.bad:
+            entry = BadSample(error.source_info, error.operator, _cause(error), *known, attempt.record.number, sample, "replace", None)
+            action = self._decide(attempt, error, entry)
+            fed.bad.add(index)
+        return action
+
+    def _counted(self, attempt: _Attempt, sample: int) -> int:
+        count = attempt.counts[sample] = attempt.counts.get(sample, 0) + 1
+        if count > MOST_ATTEMPTS // 2:  # before the reader finds no other index
+            raise NoReplacement
+        return count
 
     def _decide(self, attempt: _Attempt, error: OperatorError, entry: BadSample) -> str:
         """"replace" or "drop". _Unrepaired if the error must be raised, TooManyBad past the budget, ValueError for another answer."""
-        action = self._on_error(error, entry) if callable(self._on_error) else self._on_error
-        if action not in _ACTIONS:
-            raise ValueError(f"on_error returned {action!r}; expected one of {', '.join(_ACTIONS)}")
-        if action == "raise" or (action == "drop" and not entry.reader):
+        choice = self._choices.get(error.name, "raise")
+        action = choice(error, entry) if callable(choice) else choice
+        if action not in ACTIONS:
+            raise ValueError(f"on_error returned {action!r}; expected one of {', '.join(ACTIONS)}")
+        if action == "raise":
             raise _Unrepaired
         attempt.entries.append(dataclasses.replace(entry, action=action))
         count, allowed = len(self.quarantine) + len(attempt.entries), self._allowed()
@@ -170,7 +212,7 @@ class Repairs:
     def _forget(self, attempt: _Attempt) -> None:
         """The iteration keeps its error, so nothing is known about its samples."""
         for entry in attempt.entries:
-            if entry.reader:
+            if entry.reader in self._readers:
                 self._actions[entry.reader].pop(entry.index, None)
                 self._readers[entry.reader].replacing.left_out.discard(entry.index)
 
@@ -181,29 +223,29 @@ class Repairs:
             return self._most
         return int(self._most * sum(reader.order.count for reader in self._readers.values()))
 
-    def _without_dropped(self, record: Record, positions: Mapping[str, Any], outputs: list[Batch]) -> list[Batch]:
-        """The outputs without samples that are dropped."""
-        count = record.batch_size
-        kept = np.ones(count, bool)
+    def _without_dropped(
+        self, record: Record, positions: Mapping[str, Any], outputs: list[Batch], fed: Collection[int] = ()
+    ) -> list[Batch]:
+        """The outputs without samples that are dropped. `fed`: numbers in the whole iteration of fed samples that are dropped."""
+        whole = record.whole or record.batch_size
+        kept = np.ones(whole, bool)
+        kept[list(fed)] = False
         for name, actions in self._actions.items():
             if "drop" not in actions.values():
                 continue
-            draw, _ = self._readers[name].order.take(positions[name], record.whole or count)
-            for k, index in enumerate(draw[record.first : record.first + count].tolist()):
+            draw, _ = self._readers[name].order.take(positions[name], whole)
+            for k, index in enumerate(draw.tolist()):
                 kept[k] &= actions.get(index) != "drop"
+        first, stop = record.handed or (record.first, record.first + record.batch_size)
+        kept = kept[first:stop]
         if kept.all():
             return outputs
         rows = record.kept = np.flatnonzero(kept)
-        return [_rows_of(batch, rows) if len(batch) == count else batch for batch in outputs]
+        return [rows_of(batch, rows) if len(batch) == len(kept) else batch for batch in outputs]
 
     def drops_of(self, record: Record, positions: Mapping[str, Any]) -> list[Batch]:
         """The outputs of an iteration without an error, without samples that are dropped."""
         return self._without_dropped(record, positions, record.outputs)
-
-    @property
-    def may_drop(self) -> bool:
-        """Whether a sample is known that is dropped."""
-        return any("drop" in actions.values() for actions in self._actions.values())
 
     # --- making iterations
 
@@ -212,8 +254,13 @@ class Repairs:
         record, positions = attempt.record, attempt.positions
         again = Record(record.index, record.batch_size, self._plan.edge_count)
         again.number, again.whole, again.first, again.handed = record.number, record.whole, record.first, record.handed
-        again.fed = dict(attempt.fed)
+        again.place = record.place
         gpu = self._executor.gpu
+
+        def failed(name: str, sample: int, index: int, cause: Exception) -> None:
+            self._bad_index(attempt, self._of_source(name, sample, cause, record), sample, index)
+
+        again.fed = attempt.fed.made(failed) if record.fed else {}
         try:
             if gpu is None:
                 self._run(again, positions)
@@ -260,6 +307,14 @@ class Repairs:
         return None
 
 
+def _choices(on_error: Any, operators: Mapping[str, PlannedOperator]) -> dict[str, Any]:
+    """The rule for bad samples, by the operator's name in the pipeline."""
+    if not isinstance(on_error, Mapping):
+        return dict.fromkeys(operators, on_error)
+    names = {name: (name, planned.spec.schema.name, REST) for name, planned in operators.items()}
+    return {name: next((on_error[key] for key in keys if key in on_error), "raise") for name, keys in names.items()}
+
+
 def _readers_above(plan: Plan, readers: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
     """For each operator the readers that its samples come from."""
     made: dict[int, frozenset[str]] = {}
@@ -273,18 +328,6 @@ def _readers_above(plan: Plan, readers: Mapping[str, object]) -> dict[str, tuple
             made[edge] = above
         found[name] = tuple(sorted(above))
     return found
-
-
-def _rows_of(batch: Batch, rows: np.ndarray) -> Batch:
-    """Some samples of a batch, over the same memory."""
-    info = batch.source_info
-    made = Batch(
-        np.ascontiguousarray(batch.shapes[rows]), batch.dtype, batch.layout, np.ascontiguousarray(batch.addresses[rows]),
-        batch.memory_owner, device=batch.device, source_info=None if info is None else [info[k] for k in rows.tolist()],
-    )  # fmt: skip
-    reused = batch.reused_memory
-    made.reused = reused if isinstance(reused, bool) else reused[rows]
-    return made
 
 
 def _origin(reader: Any, index: int) -> str | None:
@@ -304,7 +347,8 @@ def _cause(error: OperatorError) -> str:
     return text.splitlines()[0][:300] if text else type(cause).__name__
 
 
-def _because(made: TooManyBad, error: OperatorError) -> BaseException:
-    made.operator, made.name, made.iteration, made.sample = error.operator, error.name, error.iteration, error.sample
+def _because(made: TooManyBad, error: BaseException) -> BaseException:
+    if isinstance(error, OperatorError):
+        made.operator, made.name, made.iteration, made.sample = error.operator, error.name, error.iteration, error.sample
     made.__cause__ = error
     return made
