@@ -122,6 +122,7 @@ MODULES: tuple[str, ...] = (
     "readers.video.video",
     "readers.video.video_resize",
     "readers.webdataset.webdataset",
+    "regrouping.batch_by",
     "regrouping.mix",
     "regrouping.select",
     "sources.external_source",

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .._notices import warn
+from ..data_node import DataNode
 from .front import Front
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ class Reporting(Front):
     def executor_statistics(self) -> dict[str, Any]:
         """Empty with the default executor; otherwise {operator: memory statistics per output} when `enable_memory_stats`."""
         return self._core.built().memory_statistics()
+
+    def padding(self, name: str | DataNode | None = None) -> float:
+        """The part of the cost of all batches of ``fn.experimental.batch_by`` that is padding, from 0 to 1.
+
+        It counts batches that were formed so far, also those before a restored checkpoint. `name` is a result of the batch_by, or its name;
+        it may be left out if the pipeline has only one. Builds the pipeline. KeyError for an unknown name, RuntimeError without a batch_by.
+        """
+        self._core.built()
+        return self._core.processes.streams.padding(self._core, name.name if isinstance(name, DataNode) else name)
 
     def quarantine(self) -> list[BadSample]:
         """The bad samples that were replaced or dropped, in the order in which they were found, and those of the file `quarantine`.

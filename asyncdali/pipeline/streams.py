@@ -1,4 +1,4 @@
-"""The sessions behind select and mix: one core for each part of each regrouping.
+"""The sessions behind select, mix and batch_by: one core for each part of each regrouping.
 
 A part's core has the options of the user's pipeline, and a seed of its own: a digest of the pipeline's seed, the number of the regrouping
 and the number of the part. So the draws of a part do not depend on other parts. Engines, worker processes, depth and `on_error` work in a
@@ -22,6 +22,7 @@ from ..errors import OperatorError, OperatorKeyError, refused
 from ..graph.plan import check_names, reachable
 from ..operators.base import Role
 from ..options import REST
+from ..regrouping.batch_by import BatchBy, Batching, BatchingState
 from ..regrouping.mix import Mix, Mixing
 from ..regrouping.part_streams import PartStream
 from ..regrouping.puller import RegroupedPuller
@@ -110,22 +111,14 @@ class Streams:
 
     def set_weights(self, core: Any, weights: Sequence[float], at: int, name: str | None) -> None:
         """See ``Pipeline.set_weights``."""
-        pullers = [
-            puller for item in (core, *self.cores()) for puller in item.built().producer.sources.pullers
-            if isinstance(puller, RegroupedPuller) and isinstance(puller.regrouper, Mixing)
-        ]  # fmt: skip
-        if name is not None:
-            known = [each for puller in pullers for each in puller.group.nodes]
-            pullers = [puller for puller in pullers if name in puller.group.nodes]
-            if not pullers:
-                raise refused(OperatorKeyError, Mix.schema.name, "name", f"no mix is called {name!r}; known: {', '.join(known) or 'none'}")
-        if not pullers:
-            raise RuntimeError("the pipeline has no fn.experimental.mix whose weights could change")
-        if len(pullers) > 1:
-            names = ", ".join(repr(puller.group.name) for puller in pullers)
-            raise RuntimeError(f"the pipeline has {len(pullers)} mixes: give `name`, one of {names}")
-        regrouper: Any = pullers[0].regrouper
-        regrouper.change(weights, at, pullers[0].position.state.step)
+        puller = _only(core, Mixing, Mix.schema.name, "whose weights could change", name)
+        regrouper: Any = puller.regrouper
+        regrouper.change(weights, at, puller.position.state.step)
+
+    def padding(self, core: Any, name: str | None) -> float:
+        """See ``Pipeline.padding``."""
+        state: BatchingState = _only(core, Batching, BatchBy.schema.name, "that could have padding", name).position.state
+        return state.padding
 
     def cores(self) -> list[Any]:
         """The cores of all parts, and of their parts."""
@@ -145,13 +138,34 @@ class Streams:
         self._cores, self._started = {}, False
 
 
+def _only(core: Any, kind: type, operator: str, what: str, name: str | None) -> RegroupedPuller:
+    """The regrouping of one kind that a name of a result means, or the only one."""
+    cores = [core, *core.processes.streams.cores()]
+    pullers = [
+        puller for item in cores for puller in item.built().producer.sources.pullers
+        if isinstance(puller, RegroupedPuller) and isinstance(puller.regrouper, kind)
+    ]  # fmt: skip
+    if name is not None:
+        known = [each for puller in pullers for each in puller.group.nodes]
+        pullers = [puller for puller in pullers if name in puller.group.nodes]
+        if not pullers:
+            last = operator.rpartition(".")[2]
+            raise refused(OperatorKeyError, operator, "name", f"no {last} is called {name!r}; known: {', '.join(known) or 'none'}")
+    if not pullers:
+        raise RuntimeError(f"the pipeline has no fn.{operator} {what}")
+    if len(pullers) > 1:
+        names = ", ".join(repr(puller.group.name) for puller in pullers)
+        raise RuntimeError(f"the pipeline has {len(pullers)} fn.{operator}: give `name`, one of {names}")
+    return pullers[0]
+
+
 def _check_parts(order: Sequence[OperatorInstance], own: DeclaredPart | None) -> None:
     """OperatorError for an operator of a part that is used from outside; RuntimeError for two operators of one name."""
     for item in order:
         if item.part is not own and item.schema.role is not Role.CONSTANT:
             raise refused(
                 OperatorError, item.schema.name, None,
-                f"the operator {item.name!r} is before fn.experimental.select or fn.experimental.mix, and its result is also used behind. "
+                f"the operator {item.name!r} is before fn.experimental.select, mix or batch_by, and its result is also used behind. "
                 "There, samples are regrouped: pass the node through as a further input.",
             )  # fmt: skip
     check_names(_with_parts(order), None)

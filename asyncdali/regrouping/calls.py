@@ -1,4 +1,4 @@
-"""The calls ``fn.experimental.select`` and ``fn.experimental.mix``, with the checks of their arguments."""
+"""The calls ``fn.experimental.select``, ``mix`` and ``batch_by``, with the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..graph import node as nodes
 from ..graph.node import Definition, OperatorInstance
 from ..graph.plan import reachable
 from ..operators.base import Role, Schema
+from .batch_by import LARGEST_WINDOW, BatchBy, Batching
 from .contract import Regrouper
 from .mix import STOPS, Mix, Mixing
 from .regrouping import DeclaredPart, Regrouping
@@ -102,7 +103,55 @@ def mix(
     return _made(schema, declared, regrouper, name, {"per": per, "stop": stop})
 
 
-WRITTEN = {Select.schema.name: select, Mix.schema.name: mix}
+def batch_by(
+    *inputs: DataNode, length: DataNode, budget: float, window: int = 1024, order_seed: int = 0, name: str | None = None
+) -> DataNode | list[DataNode]:
+    """Returns the samples of `inputs` in batches of similar length, as many in each batch as a budget allows.
+
+    A batch costs its longest sample times its number of samples, for example tokens, seconds or pixels after padding. The
+    samples of a window are sorted by length. From the longest on, each batch takes as many neighbours as cost at most the
+    budget, and at most the batch size of the pipeline. The order of the batches in a window is random and fixed. Every
+    sample comes once per epoch. ``pipe.padding()`` says how much of the cost was padding.
+
+    A window stays in memory, so select and sort encoded samples, and decode them behind. Ends of epochs are as with `select`.
+
+    Args:
+        inputs: nodes on the CPU.
+        length: one number per sample on the CPU, at least 0.
+        budget: most a batch may cost. A sample that is longer is a batch of its own.
+        window: number of samples that are sorted at a time. Larger windows have less padding.
+        order_seed: of the order of the batches in a window.
+        name: name of the result; of several results the k-th is called ``name[k]``.
+
+    Returns:
+        A DataNode, or a list of DataNodes for several inputs.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: as `select`, and for a budget or a window that is no number above 0.
+
+    Example:
+        ``sounds, texts = fn.experimental.batch_by(sounds, texts, length=seconds, budget=600)``
+    """
+    schema = BatchBy.schema
+    if not isinstance(length, DataNode):
+        raise refused(ArgumentTypeError, schema.name, "length", f"`length` is a node with one number per sample, got {length!r}")
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise refused(ArgumentTypeError, schema.name, "budget", f"`budget` is a number, got {budget!r}")
+    if not 0 < budget < float("inf"):
+        raise refused(OperatorValueError, schema.name, "budget", f"`budget` must be above 0, got {budget!r}")
+    for argument, value in (("window", window), ("order_seed", order_seed)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise refused(ArgumentTypeError, schema.name, argument, f"`{argument}` is an int, got {value!r}")
+    if not 1 <= window <= LARGEST_WINDOW:
+        raise refused(OperatorValueError, schema.name, "window", f"`window` must be from 1 to {LARGEST_WINDOW:,} samples, got {window}")
+    if not 0 <= order_seed < 1 << 62:
+        raise refused(OperatorValueError, schema.name, "order_seed", f"`order_seed` must be from 0 to 2**62 - 1, got {order_seed}")
+    part = _part(schema, inputs, None, "inputs", length)
+    rule = Batching(len(inputs), float(budget), window, order_seed, schema.name)
+    return _made(schema, [part], rule, name, {"budget": float(budget), "window": window, "order_seed": order_seed})
+
+
+WRITTEN = {Select.schema.name: select, Mix.schema.name: mix, BatchBy.schema.name: batch_by}
 """The calls by the operator's name."""
 
 
@@ -128,7 +177,7 @@ def _made(
     return outputs[0] if count == 1 else outputs
 
 
-def _part(schema: Schema, inputs: Sequence[DataNode], where: DataNode | None, what: str) -> DeclaredPart:
+def _part(schema: Schema, inputs: Sequence[DataNode], where: DataNode | None, what: str, *measures: DataNode) -> DeclaredPart:
     """A part, with its operators taken out of the graph that is being defined."""
     if nodes.debug_definition() is not None:
         raise refused(OperatorError, schema.name, None, f"fn.{schema.name} does not run in debug mode, which runs operators one by one")
@@ -140,7 +189,7 @@ def _part(schema: Schema, inputs: Sequence[DataNode], where: DataNode | None, wh
         raise refused(OperatorError, schema.name, None, f"fn.{schema.name} cannot be in a branch of a conditional; use it outside")
     if not inputs:
         raise refused(OperatorValueError, schema.name, None, f"{what}: at least one node is needed")
-    given = [*inputs, *(() if where is None else (where,))]
+    given = [*inputs, *measures, *(() if where is None else (where,))]
     for node in given:
         if not isinstance(node, DataNode):
             raise refused(OperatorTypeError, schema.name, None, f"{what}: expected nodes, got {type(node).__name__}")
@@ -155,7 +204,9 @@ def _part(schema: Schema, inputs: Sequence[DataNode], where: DataNode | None, wh
     order = [item for item in reachable(given, []).order if item.schema.role is not Role.CONSTANT]
     for item in order:
         _check_instance(schema, item, definition)
-    part = DeclaredPart(tuple(given[: len(inputs)]), where if where is None else given[-1], Definition(definition.options))
+    count = len(inputs)
+    measured = tuple(given[count : count + len(measures)])
+    part = DeclaredPart(tuple(given[:count]), where if where is None else given[-1], Definition(definition.options), measured)
     part.definition.adopt(definition, order, part)
     return part
 
@@ -164,7 +215,7 @@ def _check_instance(schema: Schema, item: OperatorInstance, definition: Definiti
     if item.part is not None:
         raise refused(
             OperatorError, schema.name, None,
-            f"the operator {item.name!r} belongs to another fn.experimental.select or fn.experimental.mix already. Use what that one "
+            f"the operator {item.name!r} belongs to another fn.experimental.select, mix or batch_by already. Use what that one "
             "returns, or make a reader of its own.",
         )  # fmt: skip
     if item.definition() is not definition:

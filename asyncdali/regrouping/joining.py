@@ -24,22 +24,25 @@ def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
     return made
 
 
-def condition_of(batch: Batch, name: str) -> np.ndarray:
-    """Whether each sample passes, bool[samples]. The condition has one number per sample; 0 is false."""
+def numbers_of(batch: Batch, name: str, argument: str) -> np.ndarray:
+    """The contents of a batch that has one number per sample. `name`, `argument`: of the operator, for errors."""
     sizes = batch.counts()
     wrong = np.flatnonzero(sizes != 1)
     if len(wrong):
         shape = tuple(batch.shapes[wrong[0]].tolist())
         raise refused(
-            OperatorValueError, name, "where",
-            f"`where` must have one number per sample; sample {int(wrong[0])} has shape {shape}. Reduce it, for example with "
+            OperatorValueError, name, argument,
+            f"`{argument}` must have one number per sample; sample {int(wrong[0])} has shape {shape}. Reduce it, for example with "
             "fn.reductions.max, or compare one element.",
         )  # fmt: skip
     if batch.values is not None:
-        values = batch.values.reshape(len(batch))
-    else:
-        values = np.array([batch.sample(k).reshape(()) for k in range(len(batch))], storage_dtype(batch.dtype))
-    passed: np.ndarray = values != 0
+        return batch.values.reshape(len(batch))
+    return np.array([batch.sample(k).reshape(()) for k in range(len(batch))], storage_dtype(batch.dtype))
+
+
+def condition_of(batch: Batch, name: str) -> np.ndarray:
+    """Whether each sample passes, bool[samples]. The condition has one number per sample; 0 is false."""
+    passed: np.ndarray = numbers_of(batch, name, "where") != 0
     return passed
 
 

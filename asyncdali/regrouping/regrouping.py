@@ -21,17 +21,19 @@ class DeclaredPart:
 
     nodes       what the regrouping takes from it
     where       the condition; None: all samples are offered
+    measures    further outputs that the rule reads, behind the nodes
     definition  its operators, which are no longer operators of the pipeline's own graph
     """
 
     nodes: tuple[DataNode, ...]
     where: DataNode | None
     definition: Definition
+    measures: tuple[DataNode, ...] = ()
 
     @property
     def outputs(self) -> list[DataNode]:
-        """The outputs of its session: the nodes, and then the condition."""
-        return [*self.nodes, *(() if self.where is None else (self.where,))]
+        """The outputs of its session: the nodes, the measures, and then the condition."""
+        return [*self.nodes, *self.measures, *(() if self.where is None else (self.where,))]
 
 
 class Regrouped:
@@ -51,7 +53,7 @@ class Regrouped:
 
 @dataclass(eq=False)
 class Regrouping:
-    """One call of select or mix. `nodes` are the names of its operator instances, one per output.
+    """One call of select, mix or batch_by. `nodes` are the names of its operator instances, one per output.
 
     It stands where a ``sources.group.Group`` stands for data from Python.
     """

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from asyncdali.data_node import DataNode
+from asyncdali.regrouping.calls import batch_by as batch_by
 from asyncdali.regrouping.calls import mix as mix
 from asyncdali.regrouping.calls import select as select
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
