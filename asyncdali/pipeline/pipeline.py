@@ -18,6 +18,7 @@ from .properties import Properties
 from .reports import Reporting
 from .running import Running
 from .storing import both_spellings, own_options, stored_options
+from .streams import refuse_to_store
 
 if TYPE_CHECKING:
     from ..provenance.diff import Difference
@@ -224,6 +225,7 @@ class Pipeline(Properties, Running, Reporting):
         from ..graph import serialize
 
         core = self._core
+        refuse_to_store(core.output_nodes(), core.definition.instances)
         data = serialize.serialize(core.output_nodes(), core.definition.instances, stored_options(core.options))
         if filename is not None:
             checkpoints.write(filename, data)

@@ -49,7 +49,7 @@ class Processes:
             self._start_parallel(core)
         if self.engines is None and core.elsewhere is not None:
             self.engines = core.elsewhere(core)
-        elif self.engines is None and core.options.engines:
+        elif self.engines is None and core.options.engines and self.streams.leave_work(core):
             from .engines import start_engines
 
             self.engines = start_engines(core, self.unfinished.append)

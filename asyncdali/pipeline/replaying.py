@@ -14,6 +14,7 @@ from ..dali_files import checkpoints as dali_checkpoints
 from ..errors import CheckpointError
 from ..provenance.positions import StepPositions, positions_at
 from ..provenance.replayed import ReplayedOperator, ReplayedStep
+from ..regrouping.regrouping import Regrouping
 from ..runtime.order.producer import EpochPlace
 from ..runtime.session import Mark, Session
 from .front import Front, core_of
@@ -94,6 +95,11 @@ def _check_sources(instances: Sequence[Any]) -> None:
         group = instance.attachment
         if group is None:
             raise RuntimeError(f"the data of {instance.name!r} comes from feed_input(), so a step cannot be made again")
+        if isinstance(group, Regrouping):
+            raise RuntimeError(
+                f"a step behind fn.{group.operator} ({instance.name!r}) cannot be made again: which samples it has depends on all samples "
+                "before. `provenance()` of a batch names them."
+            )
         if group.parallel:
             raise RuntimeError(f"the source of {instance.name!r} runs in worker processes; use parallel=False to show a step")
         if not group.description.resumable:

@@ -30,6 +30,7 @@ from ..regrouping.regrouping import DeclaredPart, Regrouping
 from .front import Front
 
 if TYPE_CHECKING:
+    from ..data_node import DataNode
     from ..graph.node import OperatorInstance
     from ..options import PipelineOptions
     from ..runtime.blueprint import Calling
@@ -41,6 +42,15 @@ def regroupings(order: Sequence[OperatorInstance]) -> list[Regrouping]:
     """The regroupings among the operators that will run, in order of definition."""
     found = {id(item.attachment): item.attachment for item in order if isinstance(item.attachment, Regrouping)}
     return sorted(found.values(), key=lambda group: group.number)
+
+
+def refuse_to_store(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance]) -> None:
+    """RuntimeError for a graph with select or mix: the stored form of a pipeline has one graph."""
+    for group in regroupings(reachable(outputs, instances).order):
+        raise RuntimeError(
+            f"Could not serialize the operator: `asyncdali.fn.{group.operator}` ({group.name}) has graphs of its own, and a stored "
+            "pipeline has one graph. Store the graph function instead."
+        )
 
 
 class PartFront(Front):
@@ -95,6 +105,12 @@ class Streams:
                 part_core.start_workers()
         self._started = True
 
+    def leave_work(self, core: Any) -> bool:
+        """Whether engines have work behind the parts. The batches of the parts are fed to them."""
+        order = reachable(core.output_nodes(), core.definition.instances).order
+        idle = (Role.INPUT, Role.CONSTANT)
+        return not self._cores or any(item.device == "cpu" and item.schema.role not in idle for item in order)
+
     def build(self) -> None:
         """Build the parts."""
         for core in self._own():
@@ -119,6 +135,10 @@ class Streams:
         """See ``Pipeline.padding``."""
         state: BatchingState = _only(core, Batching, BatchBy.schema.name, "that could have padding", name).position.state
         return state.padding
+
+    def __bool__(self) -> bool:
+        """Whether the pipeline has select or mix."""
+        return bool(self._cores)
 
     def cores(self) -> list[Any]:
         """The cores of all parts, and of their parts."""

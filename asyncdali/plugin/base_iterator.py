@@ -44,7 +44,8 @@ class BaseIterator(IteratorDaliNames):
         auto_reset: "yes" or True: the next epoch begins after the end of an epoch. "no", False, None: only after :meth:`reset` or `iter`.
         fill_last_batch: deprecated. True means FILL, False means PARTIAL.
         last_batch_padded: with `size`: the last batch of an epoch is padded, and the next one starts with the next epoch's data.
-        last_batch_policy: see :class:`LastBatchPolicy`. It has no effect where sources end the epoch.
+        last_batch_policy: see :class:`LastBatchPolicy`. It has no effect where sources end the epoch. DROP leaves out the last batch of an
+            epoch of select or mix, if the batch is not full.
         prepare_first_batch: fetch the first batch now.
 
     Raises ValueError for arguments that contradict each other, TypeError for an object that is not a pipeline, and RuntimeError if there is
@@ -258,6 +259,9 @@ class BaseIterator(IteratorDaliNames):
                     del result, results  # its traceback holds this frame
         if self._epochs.full_batches:
             self._check_full(results)
+        elif self._policy is LastBatchPolicy.DROP and all(feed.ends_short(self.batch_size) for feed in self._feeds):
+            self._count += 1
+            return self._fetched()
         return results
 
     def _check_full(self, results: list[Any]) -> None:
@@ -559,6 +563,13 @@ class _Feed:
         """The result that :meth:`fill` has fetched."""
         assert self._kept is not None
         return self._kept[2]
+
+    def ends_short(self, batch_size: int) -> bool:
+        """Whether the result is the last batch of an epoch of select or mix, and is not full."""
+        if self._debug or not self._core.processes.streams or not isinstance(self.result, tuple):
+            return False
+        last = self.session.producer.ended and not self.session.in_flight
+        return last and any(len(output) < batch_size for output in self.result)
 
     def release(self) -> None:
         """Forget the result, but not that it was fetched. May be repeated."""

@@ -15,7 +15,7 @@ from .positions import StepPositions, positions_at
 if TYPE_CHECKING:
     from ..batch import Batch
     from ..readers.base import ReaderOperator
-    from ..runtime.order.moments import Moment
+    from ..runtime.order.moments import Moment, OriginsInParts
     from ..runtime.session import Session
     from ..runtime.work.dry_runs import DryRun
     from ..sampling.order import ShardRun
@@ -73,7 +73,11 @@ class Provenance:
         samples: number of samples.
     """
 
-    def __init__(self, session: Session, positions: StepPositions, samples: int, handed: tuple[int, int]):
+    def __init__(
+        self, session: Session, positions: StepPositions, samples: int, handed: tuple[int, int],
+        origins: Mapping[str, OriginsInParts] | None = None,
+    ):  # fmt: skip
+        self._origins = origins or {}
         self._session = session
         self._at = positions
         self._whole = samples
@@ -194,6 +198,7 @@ class Provenance:
             "sources": {name: {**place, "sample": index + self._handed[0]} for name, place in self.sources.items()},
             "draws": {name: values[index] for name, values in self.draws.items()},
             "windows": {name: windows[index] for name, windows in self.windows.items()},
+            "regrouped": {name: _regrouped(origins, index + self._handed[0]) for name, origins in self._origins.items()},
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,13 +223,7 @@ class Provenance:
         lines = [f"step {self.step}, epoch {self.epoch}, {self.samples} samples"]
         for k in range(self.samples):
             about = self.sample(k)
-            parts = []
-            for name, taken in about["readers"].items():
-                record = "" if taken["offset"] is None else f" bytes {taken['offset']} to {taken['offset'] + taken['size']}"
-                part = f" ({taken['part']})" if taken["part"] else ""
-                padding = ", padding" if taken["padding"] else ""
-                where = f"epoch {taken['epoch']} shard {taken['shard']}{padding}"
-                parts.append(f"{name}[{taken['number']}] {taken['file']}{record}{part} {where}")
+            parts = _places(about)
             parts += [f"{name}: this sample is bad ({action})" for name, action in about["bad"].items()]
             parts += [f"{name}[{by['number']}] {by['file']} stands in its place" for name, by in about["replaced"].items()]
             parts += [f"{name} epoch {place['epoch']} iteration {place['iteration']}" for name, place in about["sources"].items()]
@@ -235,6 +234,25 @@ class Provenance:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _regrouped(origins: OriginsInParts, sample: int) -> dict[str, Any]:
+    """The part of a regrouped sample, and everything about the sample there."""
+    part, moment, place = origins.of(sample)
+    told: Any = moment.provenance()
+    return {"part": part, **told.sample(place)}
+
+
+def _places(about: Mapping[str, Any]) -> list[str]:
+    """The origins of one sample as text, those before a regrouping first."""
+    parts = [text for regrouped in about["regrouped"].values() for text in (f"part {regrouped['part']}", *_places(regrouped))]
+    for name, taken in about["readers"].items():
+        record = "" if taken["offset"] is None else f" bytes {taken['offset']} to {taken['offset'] + taken['size']}"
+        part = f" ({taken['part']})" if taken["part"] else ""
+        padding = ", padding" if taken["padding"] else ""
+        where = f"epoch {taken['epoch']} shard {taken['shard']}{padding}"
+        parts.append(f"{name}[{taken['number']}] {taken['file']}{record}{part} {where}")
+    return parts
 
 
 def _shown(value: np.ndarray) -> object:
@@ -252,4 +270,4 @@ def provenance_of(session: Session, moment: Moment) -> Provenance:
     """The provenance of an iteration that was returned."""
     operators = {item.planned.spec.name for item in session.operators}
     known: Mapping[str, Any] = {name: position for name, position in moment.positions.items() if name in operators}
-    return Provenance(session, StepPositions(moment.step, moment.epoch, known, {}), moment.samples, moment.handed)
+    return Provenance(session, StepPositions(moment.step, moment.epoch, known, {}), moment.samples, moment.handed, moment.origins)

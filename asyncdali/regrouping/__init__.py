@@ -13,6 +13,7 @@ iteration, place in it), and a few numbers of the regrouper.
     shares.py         The order in which a mix takes its parts
     part_streams.py   Raw iterations of a part, and reading them sample by sample
     joining.py        Samples of several raw iterations as one batch
+    origins.py        The origins of regrouped samples
     puller.py         Regrouped batches as a source of the graph behind
 
 Sessions of parts are made in ``pipeline/streams.py``. May import the graph, sources, runtime, batches, tensors and errors.

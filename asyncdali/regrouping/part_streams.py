@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 MOST_EMPTY = 100_000
 """Raw iterations in a row without a sample, in a part whose epochs do not end. The condition is then never true."""
 
+MOST_AHEAD = 8
+"""Raw iterations that are made ahead at most, for conditions that few samples pass."""
+
 
 class Raw:
     """One raw iteration: the samples that it offers.
@@ -79,7 +82,8 @@ class PartStream:
         self._raws: list[Raw] = []
         self._told = 0  # failed raw iterations that come next and were raised before the checkpoint
         self._taken: Record | None = None  # the iteration that was kept last: after an interrupt the session may not know it
-        self._reader: ReaderOperator | None = None
+        self.reader: ReaderOperator | None = None
+        """The reader that tells the epochs."""
         self._ends = 0  # ends of epochs that sources have met in this process
         self._looked = False
         self.cursor = self._first(0)
@@ -96,7 +100,9 @@ class PartStream:
 
     def commit(self, cursor: Cursor) -> None:
         """Batches from now on begin at `cursor` or behind."""
-        self.cursor = cursor
+        used, self.cursor = cursor.number - self.cursor.number, cursor
+        if self.session.depth > 1:  # the next batch needs as many raw iterations; they are made while the consumer works
+            self.session.producer.keep_ahead(min(used + self.session.depth - 2, MOST_AHEAD))
         behind = cursor.number - (self._raws[0].number if self._raws else cursor.number)
         del self._raws[:behind]
 
@@ -159,13 +165,13 @@ class PartStream:
         session = self.session
         if not session.producer.sources.pullers:
             readers = [reader for reader in session.readers().values() if hasattr(reader, "order")]
-            self._reader = max(readers, key=lambda reader: reader.order.padded_shard_size, default=None)
+            self.reader = max(readers, key=lambda reader: reader.order.padded_shard_size, default=None)
         self._looked = True
 
     @property
     def endless(self) -> bool:
         """Whether its epochs do not end."""
-        return self._reader is None and not self.session.producer.sources.pullers
+        return self.reader is None and not self.session.producer.sources.pullers
 
     def _end(self) -> None:
         raw = Raw(self._next_number(), self.session.mark(), self._ends + 1)
@@ -196,10 +202,10 @@ class PartStream:
     def _epochs(self, moment: Moment) -> tuple[np.ndarray, np.ndarray, int]:
         """The epoch of each sample of the whole iteration, whether the sample is more than padding, and the epoch behind."""
         samples = moment.samples
-        if self._reader is None:
+        if self.reader is None:
             return np.full(samples, self._ends), np.ones(samples, bool), self._ends
-        order = self._reader.order
-        position = moment.positions[self._reader.spec.name]
+        order = self.reader.order
+        position = moment.positions[self.reader.spec.name]
         runs = order.runs(position, samples)
         counts = [run.samples for run in runs]
         labels = np.repeat([run.epoch for run in runs], counts)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from ..batch import Batch
 from ..sources.ports import Port
 from ..sources.pullers import Puller
-from .contract import Cursor, EndOfEpoch, Regrouper, Rows
+from .contract import Cursor, EndOfEpoch, Regrouper
 from .joining import joined
+from .origins import RegroupedOrigins
 from .part_streams import PartStream
 from .regrouping import Regrouping
 
@@ -81,12 +82,16 @@ class RegroupedPuller(Puller):
         self._close = close
         self._at = RegroupPositions(group.name, self.regrouper, parts)
         self._got: dict[str, Batch] | None = None
-        self.pieces: list[Rows] = []
-        """The samples of the batch that was pulled last."""
 
     @property
     def graphs(self) -> list[dict[str, Any]]:
         return [part.session.describe() for part in self.parts]
+
+    @property
+    def samples(self) -> int:
+        sessions = [part.session for part in self.parts]
+        own = sum(meta["epoch_size"] for session in sessions for meta in session.reader_metas().values())
+        return own + sum(puller.samples for session in sessions for puller in session.producer.sources.pullers)
 
     def keep_snapshots(self) -> Any:
         return self._at
@@ -109,7 +114,7 @@ class RegroupedPuller(Puller):
                 port.name: joined(pieces, output, self.group.name) for output, port in enumerate(self._ports) if port is not None
             }  # fmt: skip
             at.ahead = RegroupPosition(tuple(reading.cursor for reading in readings), state)
-            self.pieces, self._got = pieces, got
+            self.origins, self._got = RegroupedOrigins(self.parts, pieces), got
         return self._got
 
     def _moved(self) -> None:

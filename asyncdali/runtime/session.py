@@ -402,7 +402,7 @@ class Session:
         epoch, step = record.place
         count = record.batch_size
         whole, handed = (record.whole, (record.first, record.first + count)) if record.whole else (count, record.handed or (0, count))
-        return Moment(self.explain, step, epoch, record.before or self._positions, whole, handed)
+        return Moment(self.explain, step, epoch, record.before or self._positions, whole, handed, record.origins)
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.

@@ -37,10 +37,18 @@ class Puller:
     keeps_errors = False
     """A sample for which the source fails does not fail the others; see ``samples``."""
 
+    origins: Any = None
+    """Where the samples of the batch that was pulled last come from, if the source regroups samples."""
+
     @property
     def graphs(self) -> list[dict[str, Any]]:
         """Descriptions of the graphs whose samples it regroups (``regrouping``); they are in checkpoints."""
         return []
+
+    @property
+    def samples(self) -> int:
+        """Number of samples of the data sets that it regroups."""
+        return 0
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         self.group = group

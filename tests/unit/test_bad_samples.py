@@ -292,3 +292,24 @@ def test_replacements_are_spread_evenly_and_repeatable():
 def test_wrong_options(files, options, text):
     with pytest.raises(ValueError, match=text):
         make(files, **options)
+
+
+def test_a_repair_does_not_disturb_the_next_iteration(files):
+    """The repair and the executor plan one expression at the same time. Before, half of these pipelines had a wrong value."""
+
+    def check(label):
+        if int(label[0]) % 10 == 3:
+            raise ValueError("bad")
+        return label
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=1, on_error="replace")
+    def define():
+        label = fn.python_function(fn.readers.file(files=files, labels=list(range(COUNT)))[1], function=check)
+        return label, label % 5 != 0
+
+    for _ in range(30):
+        pipe = define()
+        for _ in range(COUNT // 4):
+            labels, results = (output.as_array() for output in pipe.run())
+            assert ((labels % 5 != 0) == results).all()
+        pipe.close()

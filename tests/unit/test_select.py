@@ -380,3 +380,72 @@ def test_epoch_sizes_are_upper_bounds(files):
     pipe = make(files)
     assert pipe.epoch_size("reader") == COUNT and pipe.reader_meta("reader")["epoch_size"] == COUNT
     pipe.close()
+
+
+# --- bad samples
+
+
+def with_bad_samples(files, **options):
+    """Label 13 is bad before the selection, labels 14 and 41 are bad behind."""
+
+    def checked(bad):
+        def check(label):
+            if int(label[0]) in bad:
+                raise ValueError("bad")
+            return label
+
+        return check
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=3, enable_checkpointing=True)
+    def define():
+        label = fn.readers.file(files=files, labels=list(range(COUNT)), name="reader")[1]
+        label = fn.python_function(label, function=checked((13, 40)))
+        label = fn.experimental.select(label, where=(label % 10 == 1) | (label % 10 == 3) | (label % 10 == 4))
+        return fn.python_function(label, function=checked((14, 41))), fn.random.uniform()
+
+    return define(**options)
+
+
+def labels_of(pipe, count):
+    found = []
+    for _ in range(count):
+        try:
+            labels, draws = pipe.run()
+            assert len(labels) == len(draws)
+            found.append([(int(np.asarray(labels[k])[0]), float(np.asarray(draws[k]))) for k in range(len(labels))])
+        except StopIteration:
+            found.append("end")
+            pipe.reset()
+    return found
+
+
+@pytest.mark.parametrize("action", ["replace", "drop"])
+def test_bad_samples_before_and_behind(files, action):
+    pipe = with_bad_samples(files, on_error=action)
+    saved, expected = [], []
+    for _ in range(12):
+        saved.append(pipe.checkpoint())
+        expected += labels_of(pipe, 1)
+    listed = {(entry.reader, entry.index, entry.action) for entry in pipe.quarantine()}
+    assert listed == {("reader", number, action) for number in (13, 14, 40, 41)} and len(pipe.quarantine()) == 4
+    pipe.close()
+    first = [label for batch in expected[: expected.index("end")] for label, _ in batch]
+    good = [number for number in range(COUNT) if number % 10 in (1, 3, 4) and number not in (13, 14, 41)]
+    if action == "drop":
+        assert first == good
+    else:
+        assert len(first) >= len(good) and set(good) <= set(first) and not {13, 14, 41} & set(first)
+    for k in range(12):
+        again = with_bad_samples(files, on_error=action, checkpoint=saved[k])
+        assert labels_of(again, 12 - k) == expected[k:], k
+        again.close()
+
+
+def test_the_budget_counts_the_data_set_before_the_selection(files):
+    pipe = with_bad_samples(files, on_error="drop", max_bad=0.04)  # 2 of 50 samples for the graph behind
+    assert "end" in labels_of(pipe, 6)
+    pipe.close()
+    pipe = with_bad_samples(files, on_error="drop", max_bad=0.02)
+    with pytest.raises(RuntimeError, match="2 samples are bad, more than max_bad"):
+        labels_of(pipe, 6)
+    pipe.close()

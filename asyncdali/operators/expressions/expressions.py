@@ -7,6 +7,7 @@ same happens if a planned operator of the same segment needs the result (`eager`
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,7 @@ class ArithmeticGenericOp(EagerOperator):
         program = spec.constant("program")
         self.program: ExpressionProgram = single(spec.constant("op"), spec.constant("operands")) if program is None else program
         self._made: dict[Any, _Dense] = {}
+        self._computing = threading.Lock()  # several threads plan while an iteration is made again (runtime/repairs, provenance)
         self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
         self._cuda: dict[tuple[DALIDataType, ...], Kernel] = {}
         from . import code as expressions_code
@@ -146,16 +148,17 @@ class ArithmeticGenericOp(EagerOperator):
     def _compute(self, inputs: list[Batch], values: list[np.ndarray], kinds: tuple[DALIDataType, ...]) -> tuple[np.ndarray, int]:
         """The results of dense batches, and the status."""
         key = (kinds, *[array.shape for array in values])
-        dense = self._made.get(key)
-        if dense is None:
-            if len(self._made) >= 64:  # Batch sizes vary.
-                self._made.clear()
-            dense = self._made[key] = self._make_dense(inputs, values, kinds)
-        result = np.empty(dense.shape, storage_dtype(dense.dtype))
-        for source, array in zip(dense.sources, values):
-            source[0] = array.ctypes.data
-        dense.target[0] = result.ctypes.data
-        return result, self._kernels.expression_step(dense.step.context.ctypes.data, 0, dense.thread.ctypes.data)
+        with self._computing:
+            dense = self._made.get(key)
+            if dense is None:
+                if len(self._made) >= 64:  # Batch sizes vary.
+                    self._made.clear()
+                dense = self._made[key] = self._make_dense(inputs, values, kinds)
+            result = np.empty(dense.shape, storage_dtype(dense.dtype))
+            for source, array in zip(dense.sources, values):
+                source[0] = array.ctypes.data
+            dense.target[0] = result.ctypes.data
+            return result, self._kernels.expression_step(dense.step.context.ctypes.data, 0, dense.thread.ctypes.data)
 
     def _make_dense(self, inputs: list[Batch], values: list[np.ndarray], kinds: tuple[DALIDataType, ...]) -> _Dense:
         walk([batch.shapes[:1] for batch in inputs], [1] * len(inputs))  # Raises the error for incompatible shapes, in terms of one sample.

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+
+class OriginsInParts(Protocol):
+    """The origins of the samples of one batch that a source has regrouped."""
+
+    def of(self, sample: int) -> tuple[int, Moment, int]:
+        """Part, position of the raw iteration, and place in it."""
+
+    def index(self, sample: int) -> tuple[str, int] | None:
+        """Name of a reader and index in its data set. None if a source made the sample."""
+
+
+NO_ORIGINS: Mapping[str, OriginsInParts] = MappingProxyType({})
 
 
 class Moment(NamedTuple):
@@ -16,6 +30,7 @@ class Moment(NamedTuple):
         positions: before the iteration, by the name of the stateful operator.
         samples: number of samples of the whole iteration.
         handed: range of the samples that are returned.
+        origins: for sources that regroup samples, by name: where each sample comes from.
     """
 
     explain: Callable[[], Callable[[Moment], object] | None]
@@ -24,6 +39,7 @@ class Moment(NamedTuple):
     positions: Mapping[str, Any]
     samples: int
     handed: tuple[int, int]
+    origins: Mapping[str, OriginsInParts] = NO_ORIGINS
 
     def provenance(self) -> object:
         """The provenance of the iteration. RuntimeError if its pipeline is gone."""

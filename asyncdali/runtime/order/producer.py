@@ -132,6 +132,10 @@ class Producer:
                 self._due = self.launched + max(0, self._kept + max(1, len(self.calls)) - len(self.in_flight))
                 self._catch_up(hook)
 
+    def keep_ahead(self, iterations: int) -> None:
+        """In this epoch, keep at least so many iterations in flight beside the one that is awaited."""
+        self._kept = max(self._kept, iterations)
+
     def fetched(self) -> None:
         """An iteration is fetched that :meth:`schedule` has queued."""
         self._kept = max(0, self._kept - 1)
@@ -206,6 +210,9 @@ class Producer:
         record = self._executor.new_record(self.launched, self._batch_size)
         record.place = (self.sources.epoch, self.sources.iteration)
         record.fed = pulled
+        for puller in self.sources.pullers:
+            if puller.origins is not None:
+                record.origins = {**record.origins, puller.group.name: puller.origins}
         if self.sources.stateful:
             record.sources = self.sources.before()
         self._launching = record

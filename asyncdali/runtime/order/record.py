@@ -14,6 +14,7 @@ import numpy as np
 from ..._deadlocks import FIRST_LOOK, DeadlockWait
 from ...batch import Batch
 from ..work.segments import SegmentRun
+from .moments import NO_ORIGINS
 
 if TYPE_CHECKING:
     from ...device.cuda.gates import CompletionGate
@@ -26,7 +27,8 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "done_at", "done_segments",
-        "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept", "number", "on_planned", "outputs",
+        "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept", "number", "on_planned",
+        "origins", "outputs",
         "place", "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
 
@@ -43,6 +45,7 @@ class Record:
         self.handed: tuple[int, int] | None = None  # range of the computed samples that is returned; None: all
         self.edges: list[Batch] = [None] * edge_count  # type: ignore[list-item]  # the scheduler starts a segment when its inputs are set
         self.fed: dict[str, Any] = {}  # batches of external inputs
+        self.origins = NO_ORIGINS  # of the samples of sources that regroup samples
         self.place = (0, 0)  # epoch, and iteration in it
         self.positions: Mapping[str, Any] = {}  # of stateful operators, behind this iteration
         self.before: Mapping[str, Any] | None = None  # of stateful operators, before this iteration, once a consumer has taken it

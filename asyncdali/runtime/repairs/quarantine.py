@@ -75,6 +75,10 @@ class Quarantine:
             self._entries.append(entry)
         return True
 
+    def knows(self, entry: BadSample) -> bool:
+        """Whether a bad sample of a reader is in the list already."""
+        return entry.index >= 0 and (entry.reader, entry.index) in self._seen
+
     def add(self, entry: BadSample) -> None:
         """Note a bad sample."""
         if self._keep(entry) and self._path is not None:

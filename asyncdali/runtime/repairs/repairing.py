@@ -180,7 +180,12 @@ class Repairs:
 
     def _bad_index(self, attempt: _Attempt, error: OperatorError, sample: int, index: int) -> str:
         """Note that the sample with this index, which stands at the place `sample`, is bad. Returns what is done with it."""
-        fed, known = attempt.fed, (self._producer.sources.pullers[0].port.name, index) if attempt.fed.indexed else ("", -1)
+        fed, known = attempt.fed, ("", -1)
+        if fed.indexed:
+            known = self._producer.sources.pullers[0].port.name, index
+        elif origins := next(iter(attempt.record.origins.values()), None):
+            # A sample behind a regrouping. The entry has no digest of the data set, because the reader must not leave it out.
+            known = origins.index(index) or known
         action = "replace"
         if index not in fed.bad:
             entry = BadSample(error.source_info, error.operator, _cause(error), *known, attempt.record.number, sample, "replace", None)
@@ -202,6 +207,8 @@ class Repairs:
             raise ValueError(f"on_error returned {action!r}; expected one of {', '.join(ACTIONS)}")
         if action == "raise":
             raise _Unrepaired
+        if self.quarantine.knows(entry):
+            return str(action)
         attempt.entries.append(dataclasses.replace(entry, action=action))
         count, allowed = len(self.quarantine) + len(attempt.entries), self._allowed()
         if count > allowed:
@@ -221,7 +228,8 @@ class Repairs:
             return 1 << 62
         if isinstance(self._most, int):
             return self._most
-        return int(self._most * sum(reader.order.count for reader in self._readers.values()))
+        behind = sum(puller.samples for puller in self._producer.sources.pullers)
+        return int(self._most * (behind + sum(reader.order.count for reader in self._readers.values())))
 
     def _without_dropped(
         self, record: Record, positions: Mapping[str, Any], outputs: list[Batch], fed: Collection[int] = ()

@@ -1,0 +1,180 @@
+"""Random programs of select, mix, replace and drop: every checkpoint continues as the uninterrupted run."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from asyncdali import fn, pipeline_def
+
+EVENTS = 24
+QUICK, SLOW = 14, 300
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("numbers")
+    names = []
+    for k in range(60):
+        (folder / f"{k:02}.bin").write_bytes(bytes([k]))
+        names.append(str(folder / f"{k:02}.bin"))
+    return names
+
+
+class Numbered:
+    """A source of batches that ends its epochs, and that has a state."""
+
+    def __init__(self, batches, size):
+        self.batches, self.size, self.next = batches, size, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.next += 1
+        if self.next % (self.batches + 1) == 0:
+            raise StopIteration
+        return [np.array([(7 * self.next + k) % 60], np.int32) for k in range(self.size)]
+
+    def state_dict(self):
+        return {"next": self.next}
+
+    def load_state_dict(self, state):
+        self.next = state["next"]
+
+
+def failing(numbers):
+    def check(number):
+        if int(number[0]) in numbers:
+            raise ValueError(f"{int(number[0])} is bad")
+        return number
+
+    return check
+
+
+class Program:
+    """A random pipeline."""
+
+    def __init__(self, seed, files):
+        self.files, self.seed = files, seed
+        choice = random.Random(seed)
+        self.options = {
+            "batch_size": choice.randint(1, 5), "num_threads": choice.randint(1, 2), "prefetch_queue_depth": choice.randint(1, 4),
+            "on_error": choice.choice(["raise", "replace", "drop"]), "replace_from": choice.choice(["shard", "data set"]),
+        }  # fmt: skip
+        if choice.random() < 0.1:
+            self.options["exec_pipelined"] = False
+        self.shape = choice.randrange(5)
+        self.changes = choice.random() < 0.5
+
+    def part(self, choice):
+        """The nodes of one data set: numbers, and perhaps a draw."""
+        if choice.random() < 0.2:
+            number = fn.external_source(Numbered(choice.randint(2, 6), choice.randint(1, self.options["batch_size"])))
+        else:
+            shards, count = choice.randint(1, 3), choice.randint(8, 60)
+            order = choice.choice([{}, {"random_shuffle": True, "initial_fill": 6}, {"shuffle_after_epoch": True}])
+            stick = {} if "shuffle_after_epoch" in order else {"stick_to_shard": choice.random() < 0.5}
+            number = fn.readers.file(
+                files=self.files[:count], labels=list(range(count)), num_shards=shards, shard_id=choice.randrange(shards),
+                pad_last_batch=choice.random() < 0.4, **order, **stick,
+            )[1]  # fmt: skip
+        if choice.random() < 0.6:
+            number = fn.python_function(number, function=failing(choice.sample(range(60), 3)))
+        return number, fn.random.uniform()
+
+    def selected(self, choice, nodes):
+        rest = nodes[0] % choice.randint(2, 5)
+        return fn.experimental.select(*nodes, where=rest == 0, refill=choice.random() < 0.7)
+
+    def mixed(self, choice, parts):
+        pairs = [(part, choice.randint(1, 9)) for part in parts]
+        return fn.experimental.mix(pairs, per=choice.choice(["batch", "sample"]), stop=choice.choice(["first", "last", "never"]))
+
+    def make(self, checkpoint=None):
+        choice = random.Random(self.seed + 1)
+
+        @pipeline_def(device_id=None, seed=self.seed, enable_checkpointing=True, checkpoint=checkpoint, **self.options)
+        def define():
+            if self.shape == 0:
+                nodes = self.selected(choice, self.part(choice))
+            elif self.shape == 1:
+                nodes = self.mixed(choice, [self.part(choice) for _ in range(choice.randint(1, 3))])
+            elif self.shape == 2:
+                nodes = self.mixed(choice, [self.selected(choice, self.part(choice)) for _ in range(2)])
+            elif self.shape == 3:
+                nodes = self.selected(choice, self.mixed(choice, [self.part(choice) for _ in range(2)]))
+            else:
+                nodes = self.selected(choice, self.selected(choice, self.part(choice)))
+            number, draw = nodes
+            if choice.random() < 0.5:
+                number = fn.python_function(number, function=failing(choice.sample(range(60), 4)))
+            return number, draw, fn.random.uniform()
+
+        return define()
+
+    def event(self, pipe):
+        try:
+            outputs = pipe.run()
+            return [tuple(float(np.ravel(output[k])[0]) for output in outputs) for k in range(len(outputs[0]))]
+        except StopIteration:
+            pipe.reset()
+            return "end"
+        except (RuntimeError, ValueError) as error:
+            text = str(error).partition("encountered:")[2] or str(error)
+            assert "is bad" in text or "no sample in" in text, error
+            return text.partition(" is bad")[0][-3:]
+
+    def change(self, pipe, number):
+        """Change the weights at some events. Changes lie beyond all batches in flight."""
+        if self.changes and self.shape in (1, 2) and number in (3, 9):
+            weights = {1: lambda parts: list(range(1, parts + 1)), 2: lambda parts: [1, 3]}[self.shape]
+            parts = next(len(puller.parts) for puller in pipe._core.session.producer.sources.pullers)
+            pipe.set_weights(weights(parts), at=number + 12)
+
+
+def check(seed, files):
+    program = Program(seed, files)
+    pipe = program.make()
+    pipe.build()
+    saved, expected = [], []
+    for number in range(EVENTS):
+        program.change(pipe, number)
+        saved.append(pipe.checkpoint())
+        expected.append(program.event(pipe))
+    pipe.close()
+    assert max(map(len, saved)) <= 8192
+    choice = random.Random(seed + 2)
+    for k in [0, *choice.sample(range(1, EVENTS), 3)]:
+        again = program.make(saved[k])
+        again.build()
+        found = []
+        for number in range(k, EVENTS):
+            if number > k:  # the checkpoint was made behind the change
+                program.change(again, number)
+            found.append(program.event(again))
+        assert found == expected[k:], (seed, k)
+        again.close()
+    return expected
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_random_programs_continue(files, seed):
+    check(seed, files)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SLOW, 50))
+def test_many_random_programs_continue(files, first):
+    for seed in range(1000 + first, 1000 + first + 50):
+        check(seed, files)
+
+
+def test_random_programs_are_not_trivial(files):
+    """Across a few programs: ends, errors, whole batches and smaller ones occur."""
+    found = [item for seed in range(QUICK, QUICK + 8) for item in check(seed, files)]
+    batches = [item for item in found if isinstance(item, list)]
+    assert found.count("end") > 5 and len(batches) > 100 and len({len(item) for item in batches}) >= 3
+    assert any(isinstance(item, str) and item != "end" for item in found)
