@@ -97,7 +97,7 @@ class DynamicValue:
             held = work.batches()[self._number]
             if work.dependents:
                 work.finish_dependents(self._number)
-            work.read |= 1 << self._number
+            work.reads.bits |= 1 << self._number
             if self._view_layout is not None:
                 held = relabelled(held, self._view_layout)
             self._held = held

@@ -102,7 +102,7 @@ def _blank(count: int, steps: int, slots: int, timed: Timed) -> _Blank:
 
 
 def _nothing() -> None:
-    """Nobody waits for the end of the job."""
+    """The end of a job that no thread waits for."""
 
 
 class Job:
