@@ -52,7 +52,8 @@ dt { font-weight: 600; font-size: .85rem; } dd { margin: 0; font-size: .85rem; o
 @media (max-width: 640px) {
   body { padding: 0 .6rem 2rem; } td, th { display: block; width: auto; border: 0; padding: .1rem 0; }
   tr { display: block; border-top: 1px solid var(--line); padding: .3rem 0; } .keys { display: none; }
-  #grid { grid-template-columns: repeat(auto-fill, minmax(68px, 1fr)); max-height: 11rem; } button { padding: .25rem .4rem; font-size: .85rem; }
+  #grid { grid-template-columns: repeat(auto-fill, minmax(68px, 1fr)); max-height: 11rem; }
+  button { padding: .25rem .4rem; font-size: .85rem; }
   .steps.both dl { display: block; } .graph { order: 2; } #where { min-width: 0; font-size: .85rem; } nav { gap: .25rem; }
 }
 """

@@ -115,9 +115,13 @@ class Browser:
         """The size of the window in pixels of CSS."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
 
-    def screenshot(self):
-        """The content of the window as PNG."""
-        return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
+    def screenshot(self, whole=False):
+        """The content of the window, or the whole page, as PNG."""
+        given = {}
+        if whole:
+            size = self._call("Page.getLayoutMetrics")["cssContentSize"]
+            given = {"captureBeyondViewport": True, "clip": {**size, "scale": 1}}
+        return base64.b64decode(self._call("Page.captureScreenshot", format="png", **given)["data"])
 
     def errors(self):
         """Errors of the console, exceptions of scripts, and requests that failed, since the last visit."""
