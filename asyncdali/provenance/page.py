@@ -213,7 +213,7 @@ def _thumb(step: ReplayedStep, index: int) -> str:
             video = array.ndim == 4 and len(array)
             one, layout = (array[len(array) // 2], tensors.layout()[1:]) if video else (array, tensors.layout())
             shown = rendered(one, layout, marks, name=name, widest=widest, rate=rates.get(edge, 0), player=False)
-            if (array.ndim >= 2 and shown.startswith("<img")) or shown.startswith("<span class=\"sound"):
+            if (array.ndim >= 2 and shown.startswith("<img")) or shown.startswith('<span class="sound'):
                 picture = shown
                 break
     return f'<a href="#sample{index}" data-sample="{index}">{picture}<br>{index} {escaped(", ".join(files))}</a>'
@@ -236,8 +236,7 @@ def _article(step: ReplayedStep, prefix: str, order: Sequence[int], left: tuple[
         sections[index] = _sample(step, prefix, index, names, used < left[0] or not sections, index == order[0])
         used += len(sections[index])
     body = "".join(sections[index] for index in sorted(sections))
-    drawing = graph if not sections else f"{graph}{body}"
-    return f'<article{" class=chosen" if chosen else ""} data-step="{told.step}"><h2>{_title(step)}</h2>{error}{drawing}</article>'
+    return f'<article{" class=chosen" if chosen else ""} data-step="{told.step}"><h2>{_title(step)}</h2>{error}{graph}{body}</article>'
 
 
 def _sample(step: ReplayedStep, prefix: str, index: int, names: Mapping[int, str], whole: bool, chosen: bool) -> str:

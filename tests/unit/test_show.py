@@ -368,10 +368,24 @@ def test_bad_samples_are_named_and_the_step_equals_that_of_the_run(tmp_path, act
     told = page.step.provenance
     assert told.bad == {"R": {2: action}}
     if action == "replace":
-        assert "is in its place" in page.html and told.sample(2)["replaced"]["R"]["file"] in page.html and "stands in its place" in str(told)
+        assert "is in its place" in page.html and told.sample(2)["replaced"]["R"]["file"] in page.html
+        assert "stands in its place" in str(told)
     else:
         assert "is bad and was dropped" in page.html and list(page.step.places) == [0, 1, 3] and page.html.count("<section") == 3
     assert "decoders.image: " in page.html
+
+
+def test_padding_is_named(tmp_path):
+    for k in range(3):
+        (tmp_path / f"{k}.bin").write_bytes(b"x")
+
+    @pipeline_def(batch_size=2, num_threads=1, seed=1)
+    def reading():
+        return fn.readers.file(files=[str(tmp_path / f"{k}.bin") for k in range(3)], pad_last_batch=True, num_shards=2, name="R")[0]
+
+    pages = [reading().show(step).html.split("<section")[1:] for step in range(2)]
+    padded = [taken.padding for step in range(2) for taken in reading().provenance(step).readers["R"]]
+    assert ["fills the batch up" in section for page in pages for section in page] == padded and any(padded) and not all(padded)
 
 
 def test_a_batch_of_any_size_makes_a_bounded_page():
@@ -431,5 +445,11 @@ def test_the_command(tmp_path, capfd, monkeypatch):
     text = (tmp_path / "step-9.html").read_text()
     parsed(text)
     assert f"asyncdali show {program}:train --step 9 --set fill=3" in text
+    assert main(["show", f"{program}:train", "--step", "2", "--compare", "4", "--output", "two.html"]) == 0
+    assert "two.html: step 2 beside step 4, 3 samples, " in capfd.readouterr().out
+    assert f"asyncdali show {program}:train --step 2 --compare 4" in (tmp_path / "two.html").read_text()
+    with pytest.raises(SystemExit):
+        main(["show", f"{program}:train", "--serve", "--output", "page.html"])
+    capfd.readouterr()
     assert main(["show", f"{program}:train", "--step", "-1"]) == 1
     assert "the step is -1" in capfd.readouterr().err
