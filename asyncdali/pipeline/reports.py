@@ -58,6 +58,15 @@ class Reporting(Front):
         """Empty with the default executor; otherwise {operator: memory statistics per output} when `enable_memory_stats`."""
         return self._core.built().memory_statistics()
 
+    def part_epochs(self, name: str | DataNode | None = None) -> list[int]:
+        """For each part of ``fn.experimental.mix``, the number of its epochs that have ended.
+
+        It counts batches that were formed so far, also those before a restored checkpoint. `name` as for :meth:`padding`. Builds the
+        pipeline. KeyError for an unknown name, RuntimeError without a mix.
+        """
+        self._core.built()
+        return self._core.processes.streams.part_epochs(self._core, name.name if isinstance(name, DataNode) else name)
+
     def padding(self, name: str | DataNode | None = None) -> float:
         """The part of the cost of all batches of ``fn.experimental.batch_by`` that is padding, from 0 to 1.
 
@@ -90,12 +99,12 @@ class Reporting(Front):
         self._core.refuse_in_callbacks("provenance()")
         return provenance_at(self._core.built(), step)
 
-    def show(self, step: int | None = None, sample: int | None = None, *, grid: bool = False, compare: int | None = None) -> Page:
+    def show(self, step: int | None = None, sample: int | None = None, *, grid: bool = False) -> Page:
         """Make iteration `step` again, and show its samples after every operator, with their origin, draws, ranges and histograms.
 
         Returns a page, which notebooks display; ``page.write(path)`` writes it. The steps before are not run, and this pipeline does not
-        move. `sample` is the only one that is shown (by default all); `grid` shows only results; `compare` is another step, which is shown
-        beside the first one. Without `step`, the first one is made, or that of the restored checkpoint. ``asyncdali show`` does the same.
+        move. `sample` is shown after every operator (by default all of up to 8, else the first one); `grid` shows only results. Without
+        `step`, the first one is made, or that of the restored checkpoint. ``asyncdali show`` does the same.
 
         RuntimeError if data comes from the program; CheckpointError for a step that the checkpoint does not lead to; IndexError for a
         sample that does not exist.
@@ -105,10 +114,7 @@ class Reporting(Front):
 
         self._core.refuse_in_callbacks("show()")
         made = replay(self, step)
-        compared = None if compare is None else replay(self, compare)
-        given = [str(made.provenance.step), *([] if sample is None else [str(sample)]), *(["grid=True"] if grid else [])]
-        given += [] if compare is None else [f"compare={compare}"]
-        return page_of(made, f"pipe.show({', '.join(given)})", sample, grid, compared=compared)
+        return page_of(made, f"pipe.show({made.provenance.step})", sample, grid)
 
     def statistics(self) -> Statistics:
         """Times per segment, operator, source, stream and worker process since the pipeline was built, and the fill of the queue.

@@ -100,7 +100,7 @@ class Streams:
             for number, group in enumerate(groups):
                 made = self._cores[id(group)] = []
                 for k, part in enumerate(group.parts):
-                    made.append(_core_of(core, part, _seed_of(self.seed, number, k), _checkpoint_of(saved, group.name, k)))
+                    made.append(_core_of(core, part, _seed_of(self.seed, number, k), _checkpoint_of(saved, group, k)))
             for part_core in self._own():
                 part_core.start_workers()
         self._started = True
@@ -129,7 +129,12 @@ class Streams:
         """See ``Pipeline.set_weights``."""
         puller = _only(core, Mixing, Mix.schema.name, "whose weights could change", name)
         regrouper: Any = puller.regrouper
-        regrouper.change(weights, at, puller.position.state.step)
+        with core.built().producer.asking():  # no batch is formed meanwhile, on the thread that asks sources for `run_async`
+            regrouper.change(weights, at, puller.position.state.step)
+
+    def part_epochs(self, core: Any, name: str | None) -> list[int]:
+        """See ``Pipeline.part_epochs``."""
+        return [cursor.epoch for cursor in _only(core, Mixing, Mix.schema.name, "whose parts have epochs", name).position.cursors]
 
     def padding(self, core: Any, name: str | None) -> float:
         """See ``Pipeline.padding``."""
@@ -229,12 +234,14 @@ def _saved(options: PipelineOptions) -> dict[str, Any]:
     return checkpoints.decode(data)
 
 
-def _checkpoint_of(saved: dict[str, Any], name: str, number: int) -> bytes | None:
-    """The checkpoint of a part. None: the part starts from its beginning, and the pipeline says whether that is an error."""
+def _checkpoint_of(saved: dict[str, Any], group: Regrouping, number: int) -> bytes | None:
+    """The checkpoint of a part. None: it has none, and the pipeline says whether that is an error."""
     try:
-        graph = saved["graph"]["operators"][name]["parts"][number]
-        state = checkpoints.State(**saved["operators"][name]["parts"][number]["at"])
-    except (KeyError, IndexError, TypeError):
+        operators = saved["graph"]["operators"]
+        used = next(name for name in group.nodes if "parts" in operators.get(name, ()))  # the first output that the graph uses
+        graph = operators[used]["parts"][number]
+        state = checkpoints.State(**saved["operators"][group.name]["parts"][number]["at"])
+    except (KeyError, IndexError, TypeError, StopIteration):
         return None
     return checkpoints.encode(checkpoints.graph_json(graph), state, __version__)
 

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ..batch import Batch, storage_dtype
+from ..batch import Batch, Origins, storage_dtype
 from ..errors import OperatorValueError, refused
 from .contract import Rows
+
+
+class _ChosenOrigins(Origins):
+    """The origins of some samples. Each text is made when it is read: names of 64 files take 0.1 ms.
+
+    Sample k is number ``rows[k]`` of ``infos[which[k]]``.
+    """
+
+    def __init__(self, infos: Sequence[Sequence[str]], which: np.ndarray, rows: np.ndarray):
+        self._infos, self._which, self._rows = infos, which, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        return self._infos[self._which[index]][int(self._rows[index])]
 
 
 def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
@@ -20,7 +39,8 @@ def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
             np.ascontiguousarray(batch.shapes[rows]), batch.dtype, batch.layout, np.ascontiguousarray(batch.addresses[rows]),
             [batch.memory_owner], device=batch.device,
         )  # fmt: skip
-    made.source_info = None if not batch.source_info else [batch.source_info[k] for k in rows.tolist()]
+    if batch.source_info:
+        made.source_info = _ChosenOrigins([batch.source_info], np.zeros(len(rows), np.int64), rows)
     return made
 
 
@@ -54,10 +74,11 @@ def _piece(rows: Rows, output: int) -> Batch:
 
 def joined(found: Sequence[Rows], output: int, name: str) -> Batch:
     """Output `output` of the samples as one batch. OperatorValueError if parts have samples of other types or dimensions."""
+    if len(found) == 1:
+        return _piece(found[0], output)
+    found, order = _by_raw(found)
     pieces = [_piece(rows, output) for rows in found]
     first = pieces[0]
-    if len(pieces) == 1:
-        return first
     for rows, piece in zip(found, pieces, strict=True):
         if (piece.dtype, piece.ndim, piece.layout) != (first.dtype, first.ndim, first.layout):
             raise refused(
@@ -67,15 +88,31 @@ def joined(found: Sequence[Rows], output: int, name: str) -> Batch:
             )  # fmt: skip
     values = [piece.values for piece in pieces if piece.values is not None]
     if len(values) == len(pieces) and len({known.shape[1:] for known in values}) == 1:
-        made = Batch.from_values(np.concatenate(values), first.layout, first.dtype)
+        made = Batch.from_values(np.concatenate(values)[order], first.layout, first.dtype)
     else:
         made = Batch(
-            np.concatenate([piece.shapes for piece in pieces]), first.dtype, first.layout,
-            np.concatenate([piece.addresses for piece in pieces]), [piece.memory_owner for piece in pieces], device=first.device,
+            np.concatenate([piece.shapes for piece in pieces])[order], first.dtype, first.layout,
+            np.concatenate([piece.addresses for piece in pieces])[order], [piece.memory_owner for piece in pieces], device=first.device,
         )  # fmt: skip
-    if all(piece.source_info for piece in pieces):
-        made.source_info = [text for piece in pieces for text in piece.source_info]  # type: ignore[union-attr]
+    infos = [piece.source_info for piece in pieces if piece.source_info]
+    if len(infos) == len(pieces):
+        sizes = [len(piece) for piece in pieces]
+        which = np.repeat(np.arange(len(sizes)), sizes)[order]
+        made.source_info = _ChosenOrigins(infos, which, np.concatenate([np.arange(size) for size in sizes])[order])
     return made
+
+
+def _by_raw(found: Sequence[Rows]) -> tuple[list[Rows], np.ndarray]:
+    """The samples raw iteration by raw iteration, and where each sample of the batch is then: parts that take turns give single samples."""
+    runs: dict[int, list[Rows]] = {}
+    places: dict[int, list[np.ndarray]] = {}
+    first = 0
+    for rows in found:
+        runs.setdefault(id(rows.raw), []).append(rows)
+        places.setdefault(id(rows.raw), []).append(np.arange(first, first + len(rows)))
+        first += len(rows)
+    order = np.argsort(np.concatenate([place for own in places.values() for place in own]))
+    return [own[0].joined(own[1:]) for own in runs.values()], order
 
 
 def _kind(batch: Batch) -> str:

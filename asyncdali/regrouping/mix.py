@@ -29,6 +29,7 @@ class MixState(NamedTuple):
         shares: the weights in force, in thousandths.
         over: for each part, whether an epoch of it has ended in this epoch of the mix.
         ended: the epoch ends before the next batch.
+        changes: changes of weights that lay ahead in the checkpoint: step and shares.
     """
 
     step: int
@@ -36,6 +37,7 @@ class MixState(NamedTuple):
     shares: tuple[int, ...]
     over: tuple[bool, ...]
     ended: bool = False
+    changes: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 class Mixing:
@@ -77,8 +79,13 @@ class Mixing:
         self._changes = {**kept, int(at): shares}
 
     def _in_force(self, state: MixState) -> MixState:
-        shares = self._changes.get(state.step)
+        shares = self._ahead(state).get(state.step)
         return state if shares is None else state._replace(shares=shares, unit=0)
+
+    def _ahead(self, state: MixState) -> dict[int, tuple[int, ...]]:
+        """All changes at a state or behind."""
+        known = {**dict(state.changes), **self._changes}
+        return {step: shares for step, shares in known.items() if step >= state.step}
 
     # --- batches
 
@@ -99,7 +106,8 @@ class Mixing:
         if not found:
             raise EndOfEpoch(self._next_epoch(state))
         behind = unit if self._per_sample else unit + 1
-        return _in_runs(found), MixState(state.step + 1, behind, state.shares, tuple(over), missing > 0)
+        changes = tuple(item for item in state.changes if item[0] > state.step)
+        return _in_runs(found), MixState(state.step + 1, behind, state.shares, tuple(over), missing > 0, changes)
 
     def _next(self, parts: Sequence[Reading], part: int, most: int, shares: tuple[int, ...], over: list[bool]) -> Rows | None:
         """The next samples of a part. None: the epoch of the mix ends instead; the part is then at the beginning of its next epoch."""
@@ -121,23 +129,21 @@ class Mixing:
     # --- checkpoints
 
     def save(self, state: MixState) -> dict[str, object]:
-        ahead = sorted((step, list(shares)) for step, shares in self._changes.items() if step >= state.step)
-        return {**state._asdict(), "changes": ahead}
+        return {**state._asdict(), "changes": sorted(self._ahead(state).items())}
 
     def load(self, data: Any) -> MixState:
         try:
             step, unit, ended = data["step"], data["unit"], data["ended"]
             shares, over = self._checked(data["shares"]), tuple(data["over"])
-            changes = {at: self._checked(shares) for at, shares in data["changes"]}
+            changes = tuple((at, self._checked(own)) for at, own in data["changes"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{data!r} is not the state of a mix of {self._count} parts ({error})") from None
-        numbers = [step, unit, *changes]
-        if not all(type(value) is int and 0 <= value < 1 << 62 for value in numbers) or len(changes) > MOST_CHANGES + 1:
+        numbers = [step, unit, *(at for at, _ in changes)]
+        if not all(type(value) is int and 0 <= value < 1 << 62 for value in numbers) or len(changes) > 2 * MOST_CHANGES:
             raise ValueError(f"{data!r} is not the state of a mix: its numbers are out of range")
         if len(over) != self._count or not all(type(value) is bool for value in (*over, ended)):
             raise ValueError(f"{data!r} is not the state of a mix of {self._count} parts")
-        self._changes = changes
-        return MixState(step, unit, shares, over, ended)
+        return MixState(step, unit, shares, over, ended, changes)
 
     def _checked(self, shares: Any) -> tuple[int, ...]:
         if len(shares) != self._count or not all(type(value) is int and 0 <= value <= PERIOD for value in shares) or sum(shares) != PERIOD:

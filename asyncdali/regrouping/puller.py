@@ -35,39 +35,50 @@ class RegroupPositions:
     def __init__(self, name: str, regrouper: Regrouper[Any], parts: Sequence[PartStream]):
         self.name = name
         self._regrouper, self._parts = regrouper, parts
-        self.position = self.before = self.ahead = RegroupPosition(tuple(part.cursor for part in parts), regrouper.start)
+        self._known = self.before = self.ahead = RegroupPosition(tuple(part.cursor for part in parts), regrouper.start)
+
+    @property
+    def position(self) -> RegroupPosition:
+        return self._known
+
+    @position.setter
+    def position(self, position: RegroupPosition) -> None:
+        """Begin at a position that :meth:`load` has made. The sessions of the parts are there already, or ValueError."""
+        for k, (part, cursor) in enumerate(zip(self._parts, position.cursors, strict=True)):
+            if not part.session.restored:
+                raise ValueError(f"the position of part {k} of {self.name!r} is missing")
+            part.start(*cursor[1:5])
+        self._known = self.before = self.ahead = RegroupPosition(tuple(part.cursor for part in self._parts), position.state)
+
+    def used(self) -> None:
+        """The batch that was pulled last is in a queued iteration."""
+        self._known = self.before = self.ahead
 
     def settle(self) -> None:
         """The consumer knows all errors and ends so far."""
-        self.position = self.before
+        self._known = self.before
 
     def save(self, position: RegroupPosition) -> dict[str, object]:
         """The position as JSON data."""
-        parts = [
-            {
-                "at": part.session.saved(cursor.mark)._asdict(), "place": cursor.place, "told": cursor.told, "epoch": cursor.epoch,
-                "label": cursor.label,
-            }
-            for part, cursor in zip(self._parts, position.cursors, strict=True)
-        ]  # fmt: skip
+        parts = []
+        for part, cursor in zip(self._parts, position.cursors, strict=True):
+            at = cursor.mark if isinstance(cursor.mark, dict) else part.session.saved(cursor.mark)._asdict()
+            parts.append({"at": at, "place": cursor.place, "told": cursor.told, "epoch": cursor.epoch, "label": cursor.label})
         return {"parts": parts, "state": self._regrouper.save(position.state)}
 
     def load(self, data: Any) -> RegroupPosition:
-        """Begin at the position saved as `data`. The sessions of the parts are there already. ValueError if `data` is no position."""
+        """The position saved as `data`. ValueError if `data` is no position."""
         try:
             saved, state = data["parts"], data["state"]
-            numbers = [[part[name] for name in ("place", "told", "epoch", "label")] for part in saved]
+            numbers = [[part[name] for name in ("place", "told", "epoch", "label")] for part in saved if isinstance(part["at"], dict)]
         except (KeyError, TypeError):
             raise ValueError(f"{data!r} is not the position of {self.name!r}") from None
         if len(numbers) != len(self._parts):
             raise ValueError(f"{self.name!r} had {len(numbers)} parts when it was saved, this pipeline has {len(self._parts)}")
         if not all(type(value) is int and 0 <= value < 1 << 62 for row in numbers for value in row):
             raise ValueError(f"{numbers!r} are not places in the parts of {self.name!r}")
-        state = self._regrouper.load(state)
-        for part, row in zip(self._parts, numbers, strict=True):
-            part.start(*row)
-        self.position = self.before = self.ahead = RegroupPosition(tuple(part.cursor for part in self._parts), state)
-        return self.position
+        cursors = [Cursor(-1, row[0], row[1], row[2], row[3], part["at"]) for row, part in zip(numbers, saved, strict=True)]
+        return RegroupPosition(tuple(cursors), self._regrouper.load(state))
 
 
 class RegroupedPuller(Puller):
@@ -125,7 +136,7 @@ class RegroupedPuller(Puller):
 
     def advance(self, iteration: int) -> None:
         self.iteration = iteration
-        self._at.position = self._at.before = self._at.ahead
+        self._at.used()
         self._moved()
 
     def drop(self) -> None:

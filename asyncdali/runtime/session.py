@@ -503,7 +503,7 @@ class Session:
         """The graph and the data sets, as a checkpoint keeps them and is compared with."""
         readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "digest")}
         data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
-        parts = {puller.group.name: puller.graphs for puller in self.producer.sources.pullers if puller.graphs}
+        parts = {puller.port.name: graphs for puller in self.producer.sources.pullers if (graphs := puller.graphs)}
         return checkpoints.describe_graph(self.plan, data, parts)
 
     def mark(self, queues_after: bool = False) -> Mark:

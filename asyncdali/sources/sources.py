@@ -133,7 +133,7 @@ class Sources:
     def _warn_unused(self) -> None:
         for puller in self.pullers:
             unused = [k for k, name in enumerate(puller.group.nodes) if name not in self.ports]
-            if unused:
+            if unused and isinstance(puller.group, Group):
                 warn(
                     f"The external source {puller.port.name!r} has {len(puller.group.nodes)} outputs, but the pipeline does not "
                     f"use these: {', '.join(map(str, unused))}. The source computes them nevertheless.",

@@ -13,7 +13,6 @@
     machine.py       The parts of the machine that this process may use: processors, descriptors, memory
     measure.py       Measures one pipeline
     quick_checks.py  The quick checks of ``asyncdali doctor``, which every ``build()`` runs
-    page_server.py   The server of ``asyncdali show --serve``
     program.py       Loads the pipeline that a command names: ``FILE.py:pipeline``
     report.py        The page that ``asyncdali bench --report`` writes
     restarting.py    ``asyncdali engine --restart``

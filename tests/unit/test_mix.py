@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.rewriting import rewritten
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.regrouping.shares import PERIOD, sequence, thousandths
@@ -137,6 +138,19 @@ def test_stop_at_the_last_end(roots, per):
     assert sum(part == 0 for part, _ in first) == SIZES[0]
 
 
+def test_epochs_are_counted_for_each_part(roots):
+    options = {"per": "sample", "stop": "never", "enable_checkpointing": True}
+    pipe = make(roots[:2], (0.5, 0.5), prefetch_queue_depth=1, **options)
+    assert pipe.part_epochs() == [0, 0]
+    events(pipe, 30)  # 60 samples of each part: 2 epochs of 26 samples, 4 of 15
+    assert pipe.part_epochs("mix[0]") in ([2, 3], [2, 4]) and pipe.checkpoint()
+    saved = pipe.checkpoint()
+    again = make(roots[:2], (0.5, 0.5), prefetch_queue_depth=1, checkpoint=saved, **options)
+    assert again.part_epochs() == pipe.part_epochs()
+    pipe.close()
+    again.close()
+
+
 def test_a_part_without_weight_is_not_read(roots):
     pipe = make(roots[:2], (1, 0), stop="last")
     found = events(pipe, 8)
@@ -190,6 +204,7 @@ def test_weights_change_at_a_step_before_and_after_a_restart(roots, per):
     with pytest.raises(ValueError, match=r"batch 3 of the mix is prepared already; weights can change from batch 6\d on"):
         pipe.set_weights([0.5, 0.5], at=3)
     pipe.close()
+    assert max(map(len, saved)) <= 8192
     for k in (10, 11, 29, 30, 31, 59):
         again = make(roots[:2], (0.9, 0.1), **options, checkpoint=saved[k])
         assert events(again, 60 - k) == expected[k:], k
@@ -246,3 +261,48 @@ def test_arguments_that_are_refused(roots, arguments, text):
 
     with pytest.raises((ValueError, TypeError), match=text):
         pipeline_def(batch_size=2, num_threads=1, device_id=None)(define)()
+
+
+def test_a_comparison_with_a_checkpoint_does_not_move_the_pipeline(roots):
+    pipe = make(roots[:2], (0.5, 0.5), stop="never", enable_checkpointing=True)
+    events(pipe, 3)
+    saved = pipe.checkpoint()
+    expected = events(pipe, 3)
+    again = make(roots[:2], (0.5, 0.5), stop="never", enable_checkpointing=True, checkpoint=saved)
+    assert str(again.diff(saved)) == "no difference"
+    assert events(again, 3) == expected
+    pipe.close()
+    again.close()
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    (lambda own: own["state"].update(shares=[999, 999]), "is not the state of a mix of 2 parts"),
+    (lambda own: own["state"].update(step=-1), "out of range"),
+    (lambda own: own["state"].pop("over"), "is not the state of a mix"),
+    (lambda own: own["parts"].pop(), "has 1 parts when it was saved|had 1 parts"),
+    (lambda own: own["parts"][0].update(place="no"), "are not places in the parts"),
+    (lambda own: own["parts"][0]["at"].update(other=1), "position of part 0 of 'mix.0.' is missing"),
+    (lambda own: own["parts"][0].update(at=None), "is not the position of|had 1 parts"),
+], ids=["shares", "step", "over", "parts", "place", "at", "none"])  # fmt: skip
+def test_changed_checkpoints_are_refused(roots, change, text):
+    pipe = make(roots[:2], (0.5, 0.5), stop="never", enable_checkpointing=True)
+    events(pipe, 3)
+    saved = rewritten(pipe.checkpoint(), lambda body: change(body["operators"]["mix[0]"]))
+    pipe.close()
+    with pytest.raises(ValueError, match=text):
+        make(roots[:2], (0.5, 0.5), stop="never", enable_checkpointing=True, checkpoint=saved)
+
+
+def test_origins_of_mixed_samples(roots):
+    @pipeline_def(batch_size=6, num_threads=1, device_id=None)
+    def define():
+        parts = [(fn.readers.file(files=names)[0], 1) for names in roots[:2]]
+        data = fn.experimental.mix(parts, per="sample")
+        return data, data.source_info()
+
+    pipe = define()
+    data, origins = pipe.run()
+    wanted = [roots[k % 2][k // 2] for k in range(6)]
+    assert [bytes(np.asarray(origins[k])).decode() for k in range(6)] == wanted
+    assert [data[k].source_info() for k in range(6)] == wanted
+    pipe.close()

@@ -449,3 +449,97 @@ def test_the_budget_counts_the_data_set_before_the_selection(files):
     with pytest.raises(RuntimeError, match="2 samples are bad, more than max_bad"):
         labels_of(pipe, 6)
     pipe.close()
+
+
+def test_a_gpu_behind(files):
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0)
+    def define():
+        data, label = fn.readers.file(files=files, labels=list(range(COUNT)))
+        data, label = fn.experimental.select(data, label, where=label % 5 == 0)
+        return label.gpu() * 2, data.gpu(), label
+
+    pipe = define()
+    found = []
+    with pytest.raises(StopIteration):
+        while True:
+            doubled, data, labels = pipe.run()
+            for k in range(len(labels)):
+                number = int(np.asarray(labels[k]).item())
+                assert np.asarray(doubled.as_cpu()[k]).item() == 2 * number
+                assert np.asarray(data.as_cpu()[k]).tolist() == [number] * (number % 7 + 1)
+                found.append(number)
+    assert found == list(range(0, COUNT, 5))
+    pipe.close()
+
+
+def test_a_gpu_before(files):
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0)
+    def define():
+        label = fn.readers.file(files=files, labels=list(range(COUNT)))[1]
+        tripled = (label.gpu() * 3).cpu()
+        return fn.experimental.select(tripled, where=tripled % 2 == 0)
+
+    pipe = define()
+    assert [int(np.asarray(item).item()) for _ in range(3) for item in pipe.run()[0]] == [6 * k for k in range(12)]
+    pipe.close()
+
+
+def test_the_first_draws_of_parts_and_pipeline_differ(files):
+    @pipeline_def(batch_size=BATCH, num_threads=1, device_id=None, seed=11)
+    def define():
+        label = fn.readers.file(files=files, labels=list(range(COUNT)))[1]
+        label, draw = fn.experimental.select(label, fn.random.uniform(), where=label >= 0)
+        return draw, fn.random.uniform()
+
+    pipe = define()
+    inner, own = pipe.run()
+    assert not set(np.ravel(inner.as_array()).tolist()) & set(np.ravel(own.as_array()).tolist())
+    pipe.close()
+
+
+def test_rare_samples_take_little_memory(files):
+    """Less than half of a raw batch passes: the samples are copied, so that the raw batches are free again."""
+
+    @pipeline_def(batch_size=25, num_threads=1, device_id=None)
+    def define():
+        label = fn.readers.file(files=files, labels=list(range(COUNT)))[1]
+        pixels = fn.random.uniform(shape=[64])
+        return fn.experimental.select(pixels, label, where=label % 25 == 3)
+
+    pipe = define()
+    pixels, labels = pipe.run()
+    assert np.ravel(labels.as_array()).tolist() == [3, 28]
+    assert np.asarray(pixels.as_tensor()).shape == (2, 64)
+    pipe.close()
+
+
+def test_a_condition_that_is_never_true_ends(files, monkeypatch):
+    from asyncdali.regrouping import part_streams
+
+    monkeypatch.setattr(part_streams, "MOST_EMPTY", 20)
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def define():
+        draw = fn.random.uniform()
+        return fn.experimental.select(draw, where=draw > 2)
+
+    pipe = define()
+    with pytest.raises(ValueError, match="no sample in 20 raw iterations"):
+        pipe.run()
+    pipe.close()
+
+
+def test_an_output_that_is_not_used(files):
+    @pipeline_def(batch_size=BATCH, num_threads=1, device_id=None, seed=11, enable_checkpointing=True)
+    def define():
+        data, label = fn.readers.file(files=files, labels=list(range(COUNT)), random_shuffle=True)
+        return fn.experimental.select(data, label, where=label % 3 == 0)[1]
+
+    pipe = define()
+    pipe.run()
+    saved = pipe.checkpoint()
+    expected = np.ravel(pipe.run()[0].as_array()).tolist()
+    pipe.close()
+    again = define(checkpoint=saved)
+    assert np.ravel(again.run()[0].as_array()).tolist() == expected
+    again.close()
