@@ -10,7 +10,7 @@ from asyncdali_workers.interrupts import raised_by_signal
 
 from ..errors import OperatorValueError, refused
 from ..operators.base import Arg, Role, Schema, register
-from .contract import EndOfEpoch, Reading, Rows
+from .contract import Cursor, EndOfEpoch, Reading, Rows
 from .costs import cost, planned
 from .joining import numbers_of
 from .regrouping import RegroupedInput
@@ -54,24 +54,40 @@ class Batching:
 
     def __init__(self, output: int, budget: float, window: int, seed: int, name: str):
         self._output, self._budget, self._window, self._seed, self._name = output, budget, window, seed, name
+        self._last: _Window | None = None  # saves the work for the other batches of a window
 
     def form(self, parts: Sequence[Reading], state: BatchingState, size: int) -> tuple[list[Rows], BatchingState]:
         reading = parts[0]
         begin = reading.cursor
-        window = _read(reading, self._window)
-        if not window:
+        window = self._window_at(reading, begin, (self._seed, state.window), size)
+        if window is None:
             reading.next_epoch()
             raise EndOfEpoch(state)
-        lengths = np.concatenate([self._lengths(rows) for rows in window])
-        plan = planned(lengths, self._budget, size, (self._seed, state.window))
-        chosen = plan[state.batch]
-        real, padded = cost(lengths[chosen])
+        chosen = window.plan[state.batch]
+        real, padded = cost(window.lengths[chosen])
         behind = BatchingState(state.window, state.batch + 1, state.real + real, state.padded + padded)
-        if behind.batch == len(plan):
+        count = len(window.plan)
+        if behind.batch == count:
+            self._last = None  # the window's memory is free again
+            reading.back_to(window.behind)
             return _chosen(window, chosen), behind._replace(window=state.window + 1, batch=0)
-        _read_ahead(reading, -(-self._window * behind.batch // len(plan)))
+        window.read_ahead(reading, self._window * behind.batch // count)
         reading.back_to(begin)
         return _chosen(window, chosen), behind
+
+    def _window_at(self, reading: Reading, begin: Cursor, key: tuple[int, int], size: int) -> _Window | None:
+        """The window that begins at a cursor. None at the end of an epoch."""
+        first = reading.rows(1)
+        if first is None:
+            return None
+        known, place = self._last, (begin.number, begin.place, begin.told, begin.label, *key, size)
+        if known is not None and known.place == place and known.rows[0].raw is first.raw:
+            return known
+        reading.back_to(begin)
+        rows = _read(reading, self._window)
+        lengths = np.concatenate([self._lengths(part) for part in rows])
+        made = self._last = _Window(place, rows, lengths, planned(lengths, self._budget, size, key), reading.cursor)
+        return made
 
     def _lengths(self, rows: Rows) -> np.ndarray:
         lengths: np.ndarray = numbers_of(rows.batch(self._output), self._name, "length")[rows.rows].astype(np.float64)
@@ -110,23 +126,40 @@ def _read(reading: Reading, most: int) -> list[Rows]:
     return found
 
 
-def _read_ahead(reading: Reading, most: int) -> None:
-    """Wait for a part of the next window, so that no batch waits for a whole one. Errors are raised when that window is read."""
-    try:
-        _read(reading, most)
-    except Exception as error:
-        if raised_by_signal(error):
-            raise
+class _Window:
+    """A window: its samples, and their batches.
+
+    Attributes:
+        place: where it begins, and everything else that decides it.
+        rows, lengths: its samples.
+        plan: the samples of its batches.
+        behind: the cursor behind it.
+    """
+
+    def __init__(self, place: tuple[int, ...], rows: list[Rows], lengths: np.ndarray, plan: list[np.ndarray], behind: Cursor):
+        self.place, self.rows, self.lengths, self.plan, self.behind = place, rows, lengths, plan, behind
+        self.stops = np.cumsum([len(part) for part in rows])
+        self._ahead, self._read = behind, 0
+
+    def read_ahead(self, reading: Reading, most: int) -> None:
+        """Wait for the first `most` samples of the next window, so that no batch waits for a whole one."""
+        reading.back_to(self._ahead)
+        try:
+            while self._read < most and (rows := reading.rows(most - self._read)) is not None:
+                self._read += len(rows)
+        except Exception as error:  # it is raised when that window is read
+            if raised_by_signal(error):
+                raise
+        self._ahead = reading.cursor
 
 
-def _chosen(window: Sequence[Rows], chosen: np.ndarray) -> list[Rows]:
+def _chosen(window: _Window, chosen: np.ndarray) -> list[Rows]:
     """Samples of a window, by their ascending numbers in it."""
-    found, first = [], 0
-    for rows in window:
-        inside = chosen[(chosen >= first) & (chosen < first + len(rows))]
-        if len(inside):
-            found.append(rows.taken(inside - first))
-        first += len(rows)
+    homes = np.searchsorted(window.stops, chosen, "right")
+    found = []
+    for home in np.unique(homes).tolist():
+        rows = window.rows[home]
+        found.append(rows.taken(chosen[homes == home] - (int(window.stops[home]) - len(rows))))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import numpy as np
@@ -164,6 +165,73 @@ def test_a_restart_continues_the_stream(expected):
     for k in range(EPOCH):
         again = make(by_index, enable_checkpointing=True, checkpoint=saved[k])
         assert stream(again, EPOCH - k) == expected[k:]
+        again.close()
+
+
+def test_coroutines_get_the_same_stream(expected):
+    async def run(pipe):
+        found = []
+        for _ in range(EPOCH):
+            columns = [[np.asarray(item).ravel().tolist() for item in column] for column in await pipe.run_async()]
+            found.append(list(zip(*columns, strict=True)))
+        return found
+
+    for source in (by_index, by_index_async):
+        pipe = make(source)
+        assert asyncio.run(run(pipe)) == expected
+        pipe.close()
+
+
+@pytest.mark.parametrize("on_gpu", ["source", "behind"])
+@pytest.mark.parametrize(("on_error", "count"), [("replace", 30), ("drop", 25)])
+def test_batches_on_a_gpu(on_gpu, on_error, count, monkeypatch):
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0, seed=3)
+    def define():
+        if on_gpu == "source":
+            return fn.external_source(source=by_index, batch=False, device="gpu") * 2
+        return fn.external_source(source=by_index, batch=False).gpu() * 2
+
+    pipe = define(on_error=on_error)
+    pipe.build()
+    seen = [int(np.asarray(sample)[2]) // 2 for _ in range(EPOCH) for sample in pipe.run()[0].as_cpu()]
+    assert len(seen) == count
+    assert not set(seen) & set(BROKEN)
+    pipe.close()
+
+
+def test_an_interrupt_while_another_index_is_asked(expected):
+    asked, interrupts = [], []
+
+    def source(info):
+        asked.append(info.idx_in_epoch)
+        if not interrupts and len(asked) > 1 and info.idx_in_epoch < asked[-2] - BATCH:  # of an earlier batch: by a repair
+            interrupts.append(info.idx_in_epoch)
+            raise KeyboardInterrupt
+        return by_index(info)
+
+    pipe, made, raised = make(source, prefetch_queue_depth=1), [], 0
+    while len(made) < EPOCH:
+        try:
+            made += stream(pipe, 1)
+        except KeyboardInterrupt:
+            raised += 1
+    assert made == expected
+    assert raised == len(interrupts) == 1
+    pipe.close()
+
+
+def test_a_restart_beside_a_source_of_batches():
+    pipe = make(by_index, second=True, enable_checkpointing=True)
+    saved, made = [], []
+    for _ in range(EPOCH):
+        saved.append(pipe.checkpoint())
+        made += stream(pipe, 1)
+    pipe.close()
+    for k in range(EPOCH):
+        again = make(by_index, second=True, enable_checkpointing=True, checkpoint=saved[k])
+        assert stream(again, EPOCH - k) == made[k:]
         again.close()
 
 
