@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from asyncdali import fn, pipeline_def
+from asyncdali.pipeline.front import core_of
 from asyncdali.runtime.repairs.quarantine import BadSample, Quarantine
 from asyncdali.runtime.repairs.replacing import replacement
 
@@ -231,6 +232,40 @@ def test_fed_samples_are_replaced_by_others_of_their_batch():
     assert made[0][:2] == [0, 1]
     assert made[0][2] in (0, 1, 3)
     assert made[0][3:] == [3, 4, 5, 6, 7]
+
+
+def test_iterations_are_made_again_while_the_executor_rests(files):
+    pipe = make(files, on_error="replace", prefetch_queue_depth=6)
+    session = core_of(pipe).built()
+    seen, run = [], session.repairs._run
+
+    def watched(record, positions):
+        seen.append([waiting.finished for waiting in session.in_flight])
+        run(record, positions)
+
+    session.repairs._run = watched
+    stream(pipe, 8)
+    assert len(seen) >= 3
+    assert all(all(finished) for finished in seen)
+    pipe.close()
+
+
+def test_repairs_do_not_wait_for_iterations_without_data():
+    batches = [[np.frombuffer(b"no" if k == 2 else encoded(k), np.uint8) for k in range(first, first + 4)] for first in (0, 4, 8)]
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None, prefetch_queue_depth=3)
+    def define():
+        return fn.decoders.image(fn.external_source(name="data", blocking=True))
+
+    pipe = define(on_error="replace")
+    pipe.build()
+    pipe.feed_input("data", batches[0])
+    pipe.schedule_run()  # three iterations, of which one has data
+    made = [round(float(np.asarray(item).mean()) / 4) for item in pipe.share_outputs()[0]]
+    assert made[:2] == [0, 1]
+    assert made[2] in (0, 1, 3)
+    pipe.release_outputs()
+    pipe.close()
 
 
 def test_the_file_lists_each_bad_sample_once(files, tmp_path):

@@ -264,6 +264,15 @@ class Producer:
                 self._executor.submit(record)
 
     @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Nothing is queued meanwhile, and the executor has finished all that was queued: operators may be used by this thread."""
+        with self._lock.held(), self._feeding:
+            for record in list(self.in_flight):
+                if record not in self._unfed:
+                    record.wait()
+            yield
+
+    @contextmanager
     def asking(self) -> Iterator[None]:
         """This thread asks the sources outside of :meth:`fill`. No other thread asks them meanwhile."""
         with self._lock.held():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +67,8 @@ class _Host:
 class Repairs:
     """The bad samples of one pipeline.
 
-    Its operators are those of the executor; the segments are its own, because a segment has the position of its next iteration.
+    Its operators are those of the executor. Plans of one operator are made one after another, so an iteration is made again when the
+    executor has nothing to do. The segments are its own, because a segment has the position of its next iteration.
     """
 
     def __init__(
@@ -270,11 +272,8 @@ class Repairs:
 
         again.fed = attempt.fed.made(failed) if record.fed else {}
         try:
-            if gpu is None:
+            with self._producer.quiet(), nullcontext() if gpu is None else gpu.entered():
                 self._run(again, positions)
-            else:
-                with gpu.entered():
-                    self._run(again, positions)
         except Exception as error:
             return error
         outputs = [again.edges[edge] for edge in self._plan.outputs]
