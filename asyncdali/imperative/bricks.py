@@ -79,13 +79,22 @@ class CallGraph(NamedTuple):
 def graph_of_call(
     schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str]
 ) -> CallGraph:  # fmt: skip
-    """The graph of a call; `named`: argument inputs, `places`: the device of each positional input. Raises the errors of a graph."""
+    """The graph of a call; `named`: argument inputs, `places`: the device of each positional input.
+
+    Raises the errors of a graph. They name the function that the user has called, not the one in ``fn``.
+    """
     definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
     with context.Defining(None, definition):
         nodes = [stand_in(f"__input_{k}", place) for k, place in enumerate(places)]
         arguments = {name: stand_in(f"__{name}", "cpu") for name in named}
         given = dict(constants) if device is None else {**constants, "device": device}
-        made = make(schema, nodes, {**given, **arguments})
+        try:
+            made = make(schema, nodes, {**given, **arguments})
+        except Exception as error:
+            called, text = f"asyncdali.fn.{schema.name}", str(error.args[0]) if error.args else ""
+            if text.startswith(called):
+                error.args = (_path(schema, constants) + text[len(called) :].replace("DataNode", "Tensor or Batch"), *error.args[1:])
+            raise
     inputs = [node.name for node in (*nodes, *arguments.values())]
     if isinstance(made, dict):
         return CallGraph(schema, device, constants, named, inputs, list(made.values()), definition.instances, list(made))

@@ -131,7 +131,7 @@ def call(
     where = place_of_inputs(function, values, place, number)
     key = (schema.name, place, number, _key(constants), tuple(named), tuple(where))
     engine = engine_of(context, place, number)
-    brick = engine.bricks.find(key, lambda: _brick(engine, function, place, constants, tuple(named), where))
+    brick = engine.bricks.find(key, lambda: engine.brick(function.schema, place, constants, tuple(named), where))
     position = None
     if function.random:
         position = stream_for(rng, function.path)
@@ -160,17 +160,6 @@ def call(
         return results(brick, [kind._later(work, k) for k in range(len(work.declared))])
     made = compute()
     return results(brick, [kind._of(samples) for samples in made])
-
-
-def _brick(engine: Any, function: OperatorFunction, place: str, constants: dict[str, Any], named: tuple[str, ...], where: list[str]) -> Any:
-    """A new brick. Graphs refuse wrong arguments by the operator's name in ``fn``; the user has called another function."""
-    try:
-        return engine.brick(function.schema, place, constants, named, where)
-    except (TypeError, ValueError) as error:
-        named_by_graphs, text = f"asyncdali.fn.{function.schema.name}", str(error)
-        if text.startswith(named_by_graphs):
-            error.args = (function.path + text[len(named_by_graphs) :].replace("DataNode", "Tensor or Batch"), *error.args[1:])
-        raise
 
 
 def _wrong_count(function: OperatorFunction, given: int) -> None:

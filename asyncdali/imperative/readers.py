@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 import numpy as np
 
 from ..batch import Batch as Samples
-from ..errors import operator_error
+from ..errors import call_error
 from ..operators.base import REQUIRED, Schema
 from ..readers.base import ReaderOperator
 from .calls import OperatorFunction, checked_size, engine_of, finished, is_data, results
@@ -167,7 +167,7 @@ class DynamicReader(Restorable):
                 try:
                     reading.order  # noqa: B018  find the data set now
                 except Exception as error:
-                    raise operator_error(found.stateful[0].planned, error, None) from error
+                    raise call_error(self.function.path, self.schema.name, error) from error
             self._bricks[named] = found
         return found
 

@@ -59,8 +59,10 @@ def test_R1_arguments_are_checked_when_a_reader_is_made(files, tmp_path):
         ndd.readers.TFRecord(features={})
     with pytest.raises(RuntimeError, match="file_root"):
         ndd.readers.File()
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match=r"^ndd\.readers\.File: .*nowhere"):
         ndd.readers.File(file_root=str(tmp_path / "nowhere"))
+    with pytest.raises(TypeError, match=r"^ndd\.readers\.File: argument 'file_root' must be str, got 3"):
+        ndd.readers.File(file_root=3)
     ndd.readers.File(file_root=str(tmp_path / "nowhere"), lazy_init=True)
 
 
