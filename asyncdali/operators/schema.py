@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import numbers
 import operator as _op
 from collections.abc import Callable
@@ -161,6 +162,7 @@ _PROPER_NAMES = {
 }  # fmt: skip
 
 
+@functools.cache
 def camel_case(name: str) -> str:
     """The class name of an operator: "image_random_crop" -> "ImageRandomCrop"."""
     return "".join(_PROPER_NAMES.get(part, part[:1].upper() + part[1:]) for part in name.split("_"))

@@ -5,7 +5,7 @@ A call of an operator is a brick of dynamic mode, so calls that repeat types and
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
@@ -75,6 +75,7 @@ class OperatorCall:
 
     def __init__(self, number: int, instance: OperatorInstance, seed: int, engine: Engine):
         self.number, self.seed, self._engine = number, seed, engine
+        self.is_twin = instance.twin_of is not None
         self._build(instance)
         self.start = self._stateful[0].operator.start if self._stateful else None
 
@@ -99,6 +100,9 @@ class OperatorCall:
         if (instance.device, len(instance.inputs)) != self._key:
             raise RuntimeError(f"{public_name(instance)}: its number of inputs or device unexpectedly changed. {SAME_ARGUMENTS}")
         given, before, replaced = _arguments(instance), self._arguments, False
+        with contextlib.suppress(ValueError):  # arrays have no truth value
+            if given == before:
+                return
         for name in given.keys() | before.keys():
             old, new = before.get(name), given.get(name)
             plain = type(old) is type(new) and not callable(new) and not isinstance(new, np.ndarray)
@@ -174,9 +178,16 @@ def input_nodes(instance: OperatorInstance) -> list[Any]:
 
 def without_outputs(instance: OperatorInstance) -> OperatorInstance:
     """An instance as the source of nodes with data. The homes of the original refer to other nodes."""
-    source = copy.copy(instance)
+    source = copied(instance)
     source.outputs, source.homes = [], None
     return source
+
+
+def copied(instance: OperatorInstance) -> OperatorInstance:
+    """``copy.copy`` takes 6 us."""
+    made = object.__new__(OperatorInstance)
+    made.__dict__.update(instance.__dict__)
+    return made
 
 
 class _Data:

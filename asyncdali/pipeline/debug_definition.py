@@ -6,7 +6,6 @@ call, and the number of earlier calls from the same lines. So readers and random
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from ..sources.external_source import ExternalInput
 from ..sources.sources import batch_size_of
 from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType
-from .debug_calls import SAME_ARGUMENTS, OperatorCall, SourceCall, input_nodes, order_error, public_name, without_outputs
+from .debug_calls import SAME_ARGUMENTS, OperatorCall, SourceCall, copied, input_nodes, order_error, public_name, without_outputs
 
 if TYPE_CHECKING:
     from ..batch import Batch
@@ -104,7 +103,6 @@ class DebugDefinition(Definition):
     def start(self, engine: Engine) -> None:
         """The pipeline is built."""
         self.engine = engine
-        self._seeds = np.random.default_rng(engine.seed)
 
     # --- iterations
 
@@ -264,7 +262,7 @@ class DebugDefinition(Definition):
             made = call.run([node._batch for node in nodes], size, self._index, position)
         finally:
             self._positions[call.number] = call.moved(position, size, made)
-        return copy.copy(call.source), made
+        return copied(call.source), made
 
     def _called(self, instance: OperatorInstance) -> OperatorCall:
         """The call that made an operator."""
@@ -284,8 +282,12 @@ class DebugDefinition(Definition):
     def _new(self, number: int, instance: OperatorInstance) -> OperatorCall:
         self._check_name([instance])
         twin = instance.twin_of
-        seed = int(self._seeds.integers(_SEEDS)) if twin is None else twin.attachment.seed  # input sets share one seed, as in DALI
-        return OperatorCall(number, instance, seed, self.engine)
+        if twin is not None:  # input sets share one seed, as in DALI
+            return OperatorCall(number, instance, twin.attachment.seed, self.engine)
+        # The draw of a call that an interrupt has left unfinished is the next call's: it has no number yet.
+        drawn = sum(isinstance(call, OperatorCall) and not call.is_twin for call in self._calls.values())
+        seeds = np.random.default_rng(self.engine.seed).integers(_SEEDS, size=drawn + 1)
+        return OperatorCall(number, instance, int(seeds[drawn]), self.engine)
 
     def _check_name(self, instances: Sequence[OperatorInstance]) -> None:
         known = [name for call in self._calls.values() for name in call.names]
@@ -340,7 +342,7 @@ class DebugDefinition(Definition):
 
     def _source(self, instance: OperatorInstance) -> OperatorInstance:
         """An external source as the source of a node of this iteration."""
-        source = copy.copy(instance)
+        source = copied(instance)
         if self.scopes is not None:
             self.scopes.made(source)
         return source

@@ -15,6 +15,7 @@ from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, math, ops, pipeline_def, types
 from asyncdali.pipeline.debug import DebugPipeline
+from asyncdali.pipeline.debug_calls import OperatorCall
 from asyncdali.pipeline.debug_definition import DataNodeDebug
 from asyncdali.pipeline.experimental import pipeline_def as experimental_pipeline_def
 from asyncdali.tensors import TensorListCPU, TensorListGPU
@@ -795,6 +796,32 @@ def test_an_interrupt_loses_nothing():
         pipe.run()
     interrupts.clear()
     assert drained(pipe) == drained(pipeline_def(**BASE)(function)())
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_an_interrupt_while_a_call_is_built_changes_no_seed(place, monkeypatch):
+    """Seeds that no operator was given are drawn call by call. A call that was interrupted is made again with the same seed."""
+
+    def function():
+        x = fn.random.uniform()
+        a, b = fn.random.normal([x, x])
+        return x, a, b, fn.random.coin_flip(), fn.random.uniform() + 1
+
+    pipe = debug(function)
+    expected = [values(pipe.run()) for _ in range(3)]
+    build, built = OperatorCall._build, []
+
+    def interrupted(self, instance):
+        build(self, instance)
+        built.append(instance)
+        if len(built) == place + 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(OperatorCall, "_build", interrupted)
+    pipe = debug(function)
+    with pytest.raises(KeyboardInterrupt):
+        pipe.run()
+    assert [values(pipe.run()) for _ in range(3)] == expected
 
 
 def test_nodes_outside_of_their_run_are_refused():
