@@ -258,12 +258,13 @@ class EvalContext:
         if self._is_entered() and self._thread != me:
             raise RuntimeError("the context is active in another thread; make one context for each thread")
         self._thread = me
+        self._entries = [entry for entry in self._entries if entry.owner() is not None]
         self._entries.append(_contexts.enter(self))
         return self
 
     def _is_entered(self) -> bool:
-        self._entries = [entry for entry in self._entries if entry.owner() is not None]
-        return bool(self._entries)
+        """Also asked by threads that want to enter it. No generator: an interrupt that comes while Python closes one is lost."""
+        return len([entry for entry in self._entries if entry.owner() is not None]) > 0
 
     def _left(self, kind: object) -> None:
         if kind is None and not self._is_entered():
