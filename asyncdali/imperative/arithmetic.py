@@ -108,7 +108,7 @@ def operation(name: str, *given: object) -> Any:
             given.append(repeated_part(samples, count) if is_batch and isinstance(item, Tensor) else samples)
         if kind == "cpu" and any(samples.dtype is DALIDataType.FLOAT16 for samples in given):
             raise OperatorTypeError(f"{_FUNCTIONS[name].path}: f16 has no arithmetic on the CPU; cast to ndd.float32")
-        return finished(brick.run(engine, given, count))
+        return finished(brick, brick.run(engine, given, count))
 
     result = Batch if is_batch else Tensor
     if EvalMode.current() is EvalMode.deferred and not any(map(is_external, owned)):

@@ -28,7 +28,7 @@ from ..graph import context
 from ..graph.calls import class_path
 from ..graph.node import Definition, OperatorInstance, make
 from ..graph.plan import PlannedOperator, build_plan
-from ..operators.base import Arguments, Environment, Iteration, Planned, PythonJob, Role, Schema
+from ..operators.base import Arguments, Environment, Iteration, Planned, PythonJob, Role, Schema, Trait
 from ..operators.expressions.types import OPERATIONS
 from ..runtime.templates import call_templates
 from ..runtime.templates.whole import TooLargeOutput
@@ -127,6 +127,8 @@ class Brick:
                 continue
             self.operators.append(self._built(planned, engine))
         self.spec = self.plan.operators[-1].spec
+        traits = self.operators[-1].operator.traits
+        self._views, self._hands_out = Trait.VIEWS in traits, Trait.HANDS_OUT_SAMPLES in traits
         self._templates: Any = None
         self._took = 0
         self._lock = threading.Lock()
@@ -145,6 +147,10 @@ class Brick:
     def stateful(self) -> list[BuiltOperator]:
         """The operators with a position: at most one."""
         return [built for built in self.operators if built.operator.stateful]
+
+    def shares(self, output: Batch) -> bool:
+        """Whether an output has memory of an input, although the operator is not known for that: a cast to the same type, for example."""
+        return not self._views and (self._hands_out or output.alias_of is not None)
 
     def run(self, engine: BrickEngine, inputs: Sequence[Batch], count: int, position: object = None, index: int = 0) -> list[Batch]:
         """The outputs for `inputs`, the positional ones and then the named ones. `count`: samples, if there are no inputs.

@@ -147,7 +147,7 @@ def call(
             if (samples.device != "cpu") != (wanted != "cpu"):
                 samples = moved_samples(samples, wanted if wanted == "cpu" else f"gpu:{number}")
             given.append(repeated_part(samples, count) if is_batch and isinstance(value, Tensor) else samples)
-        return finished(brick.run(engine, given, count, position))
+        return finished(brick, brick.run(engine, given, count, position))
 
     kind = Batch if is_batch else Tensor
     if EvalMode.current() is EvalMode.deferred and not external and not any(map(is_external, data)):
@@ -284,12 +284,12 @@ def results(brick: Brick, values: list[Any]) -> Any:
     return values[0] if brick.single else tuple(values)
 
 
-def finished(made: list[Samples]) -> list[Samples]:
+def finished(brick: Brick, made: list[Samples]) -> list[Samples]:
     """Outputs that own their memory. Without samples, the type of decoded arrays is not known: they are bytes."""
     for samples in made:
         if samples.dtype is DALIDataType.NO_TYPE:
             samples.dtype = DALIDataType.UINT8
-    return [samples if samples.reused_memory is False else samples.private() for samples in made]
+    return [copied(item) if brick.shares(item) else item if item.reused_memory is False else item.private() for item in made]
 
 
 def plainly(error: Exception) -> Exception:

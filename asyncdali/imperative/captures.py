@@ -516,7 +516,7 @@ def _run(
     def compute() -> Sequence[Samples]:
         given = [repeated_part(found(), count) if is_batch and is_tensor else found() for found, is_tensor in inputs]
         _check_sizes(given, count)
-        return finished(brick.run(engine, given, count, position))
+        return finished(brick, brick.run(engine, given, count, position))
 
     return compute
 

@@ -83,6 +83,10 @@ class GraphBrick:
         self._immediate.go_to(position)
         return self._immediate.run(dict(zip(self.graph.inputs, inputs, strict=True)), count, index)
 
+    def shares(self, output: Samples) -> bool:
+        """See :meth:`bricks.Brick.shares`. Memory of a GPU is not written by way of arrays of the host."""
+        return False
+
     def moved(self, position: object, size: int, made: Sequence[Samples] | None) -> Any:
         """The position behind the last run, which may have failed; the graph has moved it."""
         return self.stateful[0].position

@@ -109,7 +109,7 @@ class FusedProgram:
         found = []
         for call, numbers in zip(self._calls, self._edges, strict=True):
             batches = [edges[edge] for edge in numbers]
-            found.append(FusedOutputs(finished(batches) if call.wanted else batches, call.wanted))
+            found.append(FusedOutputs(finished(call.brick, batches) if call.wanted else batches, call.wanted))
         return found
 
     def close(self) -> None:

@@ -301,7 +301,7 @@ class DynamicReader(Restorable):
         for value in data.values():
             samples = value._samples()
             given.append(repeated_part(samples, count) if isinstance(value, Tensor) else samples)
-        return finished(brick.run(engine, given, count, position))
+        return finished(brick, brick.run(engine, given, count, position))
 
     def _read_and_move(self, brick: Brick, data: Mapping[str, DynamicValue], count: int, engine: Any) -> list[Samples]:
         """Read, and move the position behind the samples. An error of theirs moves the position, too; an interrupt does not."""

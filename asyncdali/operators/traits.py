@@ -20,6 +20,8 @@ class Trait(Flag):
     """Making an instance does more than to compile kernels: a reader looks for its files."""
     HANDS_OUT_SAMPLES = auto()
     """Outputs are batches of input samples that stay in place."""
+    VIEWS = auto()
+    """The output is the input's memory with other shapes or another layout, as DALI documents. Users who write it write the input."""
     SEES_EMPTY = auto()
     """It is called in a branch without samples, too."""
     PREDICATE_DECIDES = auto()

@@ -112,3 +112,31 @@ def test_the_words_of_a_template_live_while_compiled_code_reads_them(monkeypatch
         arrays.clear()
         ndd.flip(x, vertical=1)
     assert lives == [True] and len(arrays) >= 3
+
+
+PICTURE_OF_BYTES = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+SAME = {
+    "cast": lambda x: ndd.cast(x, dtype=ndd.uint8), "cast_like": lambda x: ndd.cast_like(x, x), "copy": ndd.copy,
+    "transpose": lambda x: ndd.transpose(x, perm=[0, 1, 2]), "resize": lambda x: ndd.resize(x, size=[2, 2]),
+    "flip": lambda x: ndd.flip(x, horizontal=0),
+    "permute_batch": lambda x: ndd.permute_batch(ndd.as_batch([x, x]), indices=[1, 1]).tensors[0],
+}  # fmt: skip
+VIEWS = {
+    "reshape": lambda x: ndd.reshape(x, shape=[4, 3]), "reinterpret": lambda x: ndd.reinterpret(x, layout="ABC"),
+    "expand_dims": lambda x: ndd.expand_dims(x, axes=[0]), "squeeze": lambda x: ndd.squeeze(ndd.expand_dims(x, axes=[0]), axes=[0]),
+    "per_frame": lambda x: ndd.per_frame(ndd.as_tensor(x, layout="FHW")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*SAME, *VIEWS])
+def test_O10_only_views_share_memory_with_an_input(name: str) -> None:
+    """As in DALI. A program that writes a result of another operator does not change the input, nor another sample."""
+    x = ndd.tensor(PICTURE_OF_BYTES, layout="HWC")
+    for _ in range(3):  # the third call runs from a template, if there is one
+        made = {**SAME, **VIEWS}[name](x)
+        np.asarray(made)[...] = 77
+        assert (np.asarray(x) == 77).all() == (name in VIEWS)
+        np.asarray(x)[...] = PICTURE_OF_BYTES
+    permuted = ndd.permute_batch(ndd.as_batch([x, x]), indices=[1, 1])
+    np.asarray(permuted.tensors[0])[...] = 77
+    assert np.array_equal(np.asarray(permuted.tensors[1]), PICTURE_OF_BYTES)

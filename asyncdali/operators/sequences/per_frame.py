@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ...batch import Batch
 from ..accepts import CHOSEN, ELEMENTS, Input, Output, at_least
-from ..base import Arg, Arguments, Iteration, Operator, Planned, Schema, register
+from ..base import Arg, Arguments, Iteration, Operator, Planned, Schema, Trait, register
 
 
 @register
 class PerFrame(Operator):
     repeatable = True
+    traits = Trait.VIEWS
     on_cuda = True
     schema = Schema(
         name="per_frame",

@@ -6,12 +6,13 @@ import numpy as np
 
 from ...batch import Batch
 from ..accepts import CHOSEN, DATA, LIKE, Output
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Trait, register
 
 
 @register
 class ExpandDims(Operator):
     repeatable = True
+    traits = Trait.VIEWS
     on_cuda = True
     schema = Schema(
         name="expand_dims",

@@ -6,12 +6,13 @@ import numpy as np
 
 from ...batch import Batch
 from ..accepts import CHOSEN, DATA, INTEGERS, LIKE, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, register
 
 
 @register
 class Reshape(Operator):
     repeatable = True
+    traits = Trait.VIEWS
     on_cuda = True
     schema = Schema(
         name="reshape",

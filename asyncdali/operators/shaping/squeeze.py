@@ -6,13 +6,14 @@ import numpy as np
 
 from ...batch import Batch
 from ..accepts import CHOSEN, DATA, LIKE, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, register
 from ..moves.strided import named_axes, normal_axes
 
 
 @register
 class Squeeze(Operator):
     repeatable = True
+    traits = Trait.VIEWS
     on_cuda = True
     schema = Schema(
         name="squeeze",
