@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     index = commands.add_parser("wds2idx", help="make the index file of a WebDataset archive")
     index.add_argument("archive", help="the tar file")
     index.add_argument("index_file", nargs="?", help="index file to write (default: the archive's name with .idx)")
-    from .tooling import bench, diff, doctor, engine, importing, kernels, show, tune, verify
+    from .tooling import bench, diff, doctor, engine, importing, kernels, new, show, skill, tune, verify
 
     kernels.add_arguments(commands)
     bench.add_arguments(commands)
@@ -40,6 +40,8 @@ def main(argv: list[str] | None = None) -> int:
     show.add_arguments(commands)
     tune.add_arguments(commands)
     verify.add_arguments(commands)
+    new.add_arguments(commands)
+    skill.add_arguments(commands)
     words = sys.argv[1:] if argv is None else list(argv)
     place = words.index("--") if "--" in words and words[0] in _OF_PROGRAMS else len(words)
     options = parser.parse_args(words[:place])

@@ -69,7 +69,28 @@ def demo(options: argparse.Namespace) -> int:
     print(f"   resumed in a new process: the next {AFTER} batches equal the uninterrupted run, bit for bit")
     where = os.path.abspath(options.output)
     print(f"kept in {where}: contact_sheet.png (originals beside results) and demo.cpt (the checkpoint); remove the folder when you like")
+    _next_steps()
     return 0
+
+
+def _next_steps() -> None:
+    print("next:")
+    print("    asyncdali new classification     # a small, typed, tested project with your own pipeline")
+    print("    asyncdali bench FILE.py:NAME     # the rate of a pipeline, its bottleneck, and what to change")
+    print("    asyncdali skill                  # how to write, port, debug and tune a pipeline, on one page")
+    if pages := _pages():
+        print(f"documentation: {pages}")
+
+
+def _pages() -> str | None:
+    """Where the documentation is, as the installed package says."""
+    from importlib import metadata
+
+    try:
+        places = metadata.metadata("asyncdali").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:  # the sources, without an installation
+        return None
+    return next((place.partition(", ")[2] for place in places if place.startswith("Documentation, ")), None)
 
 
 def _make_folder(path: str) -> None:

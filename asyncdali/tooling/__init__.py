@@ -13,6 +13,7 @@
     machine.py       The parts of the machine that this process may use: processors, descriptors, memory
     measure.py       Measures one pipeline
     quick_checks.py  The quick checks of ``asyncdali doctor``, which every ``build()`` runs
+    new.py           ``asyncdali new``: writes a small project
     program.py       Loads the pipeline that a command names: ``FILE.py:pipeline``
     report.py        The page that ``asyncdali bench --report`` writes
     restarting.py    ``asyncdali engine --restart``
@@ -21,6 +22,7 @@
     setup.py         The input of the checks of ``asyncdali doctor``
     sharing.py       How much of the processors other programs took while a pipeline was measured
     show.py          ``asyncdali show``: a page about one step
+    skill.py         ``asyncdali skill``: one page about writing, porting, debugging and tuning
     verify.py        ``asyncdali verify``; verifying.py compares runs of a pipeline
     tune.py          ``asyncdali tune``: finds the fastest settings that do not change the stream
     what_if.py       ``asyncdali bench --what-if``: predicts the rate with other settings
