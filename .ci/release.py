@@ -4,10 +4,10 @@
     python .ci/release.py --matrix [--rows WORD,...] [--python PATH,...] [--report FILE.md]
 
 The matrix has a row for each version of Python that is found, for NumPy 1.26, for the lowest versions that pyproject.toml allows, for
-each extra alone, and for a free-threaded build. A row installs the wheel in a new environment, runs `pip check`, and runs tests of the
-core (of an extra: its own tests) against the installed package. `--rows` runs the rows whose names contain one of the words. What the
-registries do not have here (a version of Python, a wheel of a dependency) is a row that says so, and no failure; `--require WORD,...`
-names rows that must run. The exit status is 1 if a check or a row failed.
+each extra alone, for the whole default suite, and for a free-threaded build. A row installs the wheel in a new environment, runs
+`pip check`, and runs tests of the core (of an extra: its own tests) against the installed package. `--rows` runs the rows whose names
+contain one of the words. What the registries do not have here (a version of Python, a wheel of a dependency) is a row that says so, and
+no failure; `--require WORD,...` names rows that must run. The exit status is 1 if a check or a row failed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("asyncdali", "asyncdali_workers")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 CORE = (
-    "test_pipeline", "test_executor", "test_checkpoint", "test_external_source", "test_parallel_source", "test_readers_file",
+    "test_pipeline", "test_executor", "test_checkpoint", "test_external_source", "test_readers_file", "test_readers_npy",
     "test_readers_tfrecord", "test_readers_webdataset", "test_decoders", "test_crop_mirror_normalize", "test_resize", "test_rotate",
     "test_color_twist", "test_reductions", "test_expressions", "test_uniform", "test_mel_filter_bank", "test_dynamic_calls",
-    "test_dynamic_checkpoints", "test_dynamic_readers", "test_workers_start",
+    "test_dynamic_checkpoints", "test_dynamic_files", "test_workers_pool",
 )  # fmt: skip
 """Test modules of the core: pipelines, the executor, operators of each family, readers, checkpoints, dynamic mode, workers."""
 EXTRAS = {
@@ -129,6 +129,7 @@ class Row:
     lowest: bool = False
     refused: bool = False
     tests: tuple[str, ...] = CORE
+    options: tuple[str, ...] = ()
     outcome: str = ""
     ran: str = ""
     versions: dict[str, str] = field(default_factory=dict)
@@ -164,34 +165,34 @@ def rows(found: dict[str, str]) -> list[Row]:
         Row("NumPy 1.26", newest, ("numpy==1.26.*",)),
         Row("lowest versions", found.get("3.10", newest), lowest=True),
         *(Row(f"extra {name}", found.get("3.11", newest), extra=name, tests=tests) for name, tests in EXTRAS.items()),
+        Row("default suite", found.get("3.11", newest), extra="test", tests=(), options=("-n", "2", "--dist", "worksteal")),
         Row("free-threaded", threaded, refused=True),
     ]
 
 
 def tree(folder: Path, python: Path) -> Path:
-    """A folder as a checkout, but with the installed packages in place of the sources. Returns a folder for PYTHONPATH."""
+    """Make `folder` a checkout without git, with copies of the installed packages in place of the sources: for tests that read sources.
+
+    Imports find the installed packages, because the folder is not on the path. Returns a folder for PYTHONPATH with the benchmarks.
+    """
     program = "import importlib.util, os, sys; print(*(os.path.dirname(importlib.util.find_spec(name).origin) for name in sys.argv[1:]))"
     installed = dict(zip(PACKAGES, run(python, "-I", "-c", program, *PACKAGES).split()))
     assert all("site-packages" in path for path in installed.values()), installed
-    folder.mkdir()
-    for path in ROOT.iterdir():
-        if path.name not in (*PACKAGES, "workers", ".git", "build", "dist"):
-            (folder / path.name).symlink_to(path)
+    unwanted = shutil.ignore_patterns("__pycache__", ".*cache", ".hypothesis", "*.egg-info", "workers", ".git", "build", "dist", *PACKAGES)
+    shutil.copytree(ROOT, folder, ignore=unwanted, symlinks=True)
     for name, place in installed.items():
-        (folder / name).symlink_to(place)
+        shutil.copytree(place, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "workers").symlink_to("asyncdali_workers")
-    (folder / "tests").unlink()
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", ".hypothesis"))
     helpers = folder / "on_the_path"
     helpers.mkdir()
-    (helpers / "benchmarks").symlink_to(ROOT / "benchmarks")
+    (helpers / "benchmarks").symlink_to(folder / "benchmarks")
     return helpers
 
 
 def tested(folder: Path, python: Path, tests: Sequence[str], *options: str) -> str:
     """Run test modules (none: the default suite) against the installed package. Returns pytest's last line. Raises Failed."""
     helpers = tree(folder, python)
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", *options]
+    command = [python.parent / "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", *options]
     settings = {**os.environ, "PYTHONPATH": str(helpers), "ASYNCDALI_QUIET": "1", "PYTHONNOUSERSITE": "1"}
     output = run(*command, *(f"tests/unit/{name}.py" for name in tests), cwd=folder, environment=settings)
     return output.strip().splitlines()[-1]
@@ -236,7 +237,7 @@ def _try(row: Row, python: Path, work: Path, wheel: Path) -> None:
     install(python, "pytest>=8", "hypothesis", "setuptools>=77", *pins)
     run(python, "-m", "pip", "check")
     run(python.parent / "asyncdali", "--version", cwd=work)
-    row.ran = tested(work / "tree", python, row.tests)
+    row.ran = tested(work / "tree", python, row.tests, *row.options)
     row.outcome = "passed"
 
 
