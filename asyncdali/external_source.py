@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from ._notices import warn
 from .data_node import DataNode
@@ -23,6 +23,81 @@ _PARALLEL_ONLY = ("prefetch_queue_depth", "bytes_per_sample_hint")
 _ONE_NAME = "`num_outputs` is not compatible with `name`: one name cannot stand for several nodes."
 
 
+@overload
+def external_source(
+    source: object = None,
+    num_outputs: None = None,
+    *,
+    cycle: object = None,
+    name: str | None = None,
+    device: str | None = "cpu",
+    layout: str | Sequence[str] | None = None,
+    dtype: object = None,
+    ndim: int | Sequence[int] | None = None,
+    cuda_stream: object = None,
+    use_copy_kernel: bool | None = None,
+    batch: bool | None = True,
+    batch_info: bool | None = None,
+    repeat_last: bool | None = False,
+    parallel: bool | None = None,
+    no_copy: bool | None = None,
+    prefetch_queue_depth: int | None = None,
+    bytes_per_sample_hint: int | None = None,
+    blocking: bool | None = None,
+    max_concurrency: int | None = None,
+    snapshot_every: int | None = None,
+    **arguments: object,
+) -> DataNode: ...
+@overload
+def external_source(
+    source: object,
+    num_outputs: int,
+    *,
+    cycle: object = None,
+    name: str | None = None,
+    device: str | None = "cpu",
+    layout: str | Sequence[str] | None = None,
+    dtype: object = None,
+    ndim: int | Sequence[int] | None = None,
+    cuda_stream: object = None,
+    use_copy_kernel: bool | None = None,
+    batch: bool | None = True,
+    batch_info: bool | None = None,
+    repeat_last: bool | None = False,
+    parallel: bool | None = None,
+    no_copy: bool | None = None,
+    prefetch_queue_depth: int | None = None,
+    bytes_per_sample_hint: int | None = None,
+    blocking: bool | None = None,
+    max_concurrency: int | None = None,
+    snapshot_every: int | None = None,
+    **arguments: object,
+) -> list[DataNode]: ...
+@overload
+def external_source(
+    source: object = None,
+    *,
+    num_outputs: int,
+    cycle: object = None,
+    name: str | None = None,
+    device: str | None = "cpu",
+    layout: str | Sequence[str] | None = None,
+    dtype: object = None,
+    ndim: int | Sequence[int] | None = None,
+    cuda_stream: object = None,
+    use_copy_kernel: bool | None = None,
+    batch: bool | None = True,
+    batch_info: bool | None = None,
+    repeat_last: bool | None = False,
+    parallel: bool | None = None,
+    no_copy: bool | None = None,
+    prefetch_queue_depth: int | None = None,
+    bytes_per_sample_hint: int | None = None,
+    blocking: bool | None = None,
+    max_concurrency: int | None = None,
+    snapshot_every: int | None = None,
+    **arguments: object,
+) -> list[DataNode]: ...
 def external_source(
     source: object = None,
     num_outputs: int | None = None,

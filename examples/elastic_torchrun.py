@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,23 +29,23 @@ PICTURES = Path(asyncdali.__file__).parent / "data" / "pictures"
 
 
 @pipeline_def(batch_size=12, num_threads=1, seed=5)
-def pictures():
+def pictures() -> Any:
     jpegs, labels = fn.readers.file(file_root=str(PICTURES), random_shuffle=True, name="pictures")
     draws = fn.random.uniform(range=[0.5, 1.5])
     images = fn.resize(fn.decoders.image(jpegs), size=[24, 24])
     return fn.brightness(images, brightness=draws), draws, labels
 
 
-def sample_digests(batch: tuple) -> list[bytes]:
+def sample_digests(batch: tuple[Any, ...]) -> list[bytes]:
     """A digest of each sample of this rank."""
     return [hashlib.sha256(b"".join(np.asarray(part).tobytes() for part in sample)).digest() for sample in zip(*batch)]
 
 
-def gathered(value: list) -> list:
+def gathered(value: list[Any]) -> list[Any]:
     """The lists of all ranks, one after another."""
     if not dist.is_initialized():
         return value
-    parts: list = [None] * dist.get_world_size()
+    parts: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(parts, value)
     return [item for part in parts for item in part]
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +34,7 @@ def blended(images: jax.Array) -> jax.Array:
 
 
 @data_iterator(output_map=["images", "labels"], reader_name="pictures", auto_reset=True, sharding=split)
-def pictures(shard_id: int, num_shards: int):  # one pipeline per device
+def pictures(shard_id: int, num_shards: int) -> Any:  # one pipeline per device
     jpegs, labels = fn.readers.file(
         file_root=str(PICTURES), random_shuffle=True, shard_id=shard_id, num_shards=num_shards, name="pictures"
     )
@@ -43,8 +44,8 @@ def pictures(shard_id: int, num_shards: int):  # one pipeline per device
 
 
 @jax.jit
-def step(weights, images, labels):
-    def loss_of(weights):
+def step(weights: Any, images: jax.Array, labels: jax.Array) -> Any:
+    def loss_of(weights: Any) -> Any:
         logits = images.reshape(len(images), -1) @ weights["w"] + weights["b"]
         return -jnp.mean(jax.nn.log_softmax(logits)[jnp.arange(len(labels)), labels])
 

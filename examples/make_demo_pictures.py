@@ -24,11 +24,12 @@ def background(random: np.random.Generator) -> np.ndarray:
     t = (x * math.cos(angle) + y * math.sin(angle)) / 250
     t = 0.5 + 0.5 * np.sin(t + random.uniform(0, 6))
     a, b = random.uniform(40, 220, 3), random.uniform(40, 220, 3)
-    return a + t[:, :, None] * (b - a) + random.normal(0, 3, (h, w, 1))
+    return np.asarray(a + t[:, :, None] * (b - a) + random.normal(0, 3, (h, w, 1)))
 
 
 def colour(random: np.random.Generator) -> tuple[float, float, float]:
-    return tuple(float(v) for v in random.uniform(0, 255, 3))
+    red, green, blue = random.uniform(0, 255, 3)
+    return float(red), float(green), float(blue)
 
 
 def draw(kind: int, image: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -52,9 +53,9 @@ def draw(kind: int, image: np.ndarray, random: np.random.Generator) -> np.ndarra
             cv2.polylines(image, [np.stack([xs, ys], 1).astype(np.int32)], False, c, r // 6 + 2, cv2.LINE_AA)
         elif kind == 5:
             turn = random.uniform(0, 6)
-            points = [(x + (r if k % 2 == 0 else r * 0.45) * math.cos(turn + k * math.pi / 5),
-                       y + (r if k % 2 == 0 else r * 0.45) * math.sin(turn + k * math.pi / 5)) for k in range(10)]  # fmt: skip
-            cv2.fillPoly(image, [np.array(points, np.int32)], c, cv2.LINE_AA)
+            corners = [(x + (r if k % 2 == 0 else r * 0.45) * math.cos(turn + k * math.pi / 5),
+                        y + (r if k % 2 == 0 else r * 0.45) * math.sin(turn + k * math.pi / 5)) for k in range(10)]  # fmt: skip
+            cv2.fillPoly(image, [np.array(corners, np.int32)], c, cv2.LINE_AA)
         elif kind == 6:
             t = np.linspace(0, 6 * math.pi, 200)
             points = np.stack([x + r * t / 12 * np.cos(t), y + r * t / 12 * np.sin(t)], 1).astype(np.int32)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncdali import fn, pipeline_def
+from asyncdali import DataNode, fn, pipeline_def
+from asyncdali.types import SampleInfo
 
 BATCH, SAMPLES, SIZE = 16, 160, 64
 
@@ -15,7 +16,7 @@ BATCH, SAMPLES, SIZE = 16, 160, 64
 class Discs:
     """Sample k of an epoch: a picture of a disc, and its radius. It depends only on its position, so any worker can make any sample."""
 
-    def __call__(self, info):
+    def __call__(self, info: SampleInfo) -> tuple[np.ndarray, np.float32]:
         if info.idx_in_epoch >= SAMPLES:
             raise StopIteration
         random = np.random.default_rng([info.epoch_idx, info.idx_in_epoch])
@@ -27,7 +28,7 @@ class Discs:
 
 
 @pipeline_def(batch_size=BATCH, num_threads=2, seed=4, py_num_workers=2, py_start_method="fork", enable_checkpointing=True)
-def discs():
+def discs() -> dict[str, DataNode]:
     pictures, radii = fn.external_source(Discs(), num_outputs=2, batch=False, parallel=True, layout=["HWC", ""])
     pictures = fn.rotate(pictures, angle=fn.random.uniform(range=(-90.0, 90.0)), fill_value=20, keep_size=True)
     return {"picture": fn.brightness(pictures, brightness=fn.random.uniform(range=(0.7, 1.3))), "radius": radii}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import os
 import resource
 import sys
@@ -35,9 +36,10 @@ SIDE = 64
 def files_of(lib: Any, options: argparse.Namespace, rank: int, ranks: int) -> tuple[Any, Any]:
     """The reader of a shard: encoded files, and their numbers."""
     paths = sorted(str(path) for path in options.photos.rglob("*.jp*g"))
-    return lib.fn.readers.file(
+    encoded, numbers = lib.fn.readers.file(
         files=paths, labels=list(range(len(paths))), random_shuffle=True, seed=7, shard_id=rank, num_shards=ranks, name="reader",
     )  # fmt: skip
+    return encoded, numbers
 
 
 def training(options: argparse.Namespace, rank: int, ranks: int, device: int | None) -> Any:
@@ -61,8 +63,8 @@ def network() -> nn.Module:
 
 def dalis_order(options: argparse.Namespace, rank: int, ranks: int) -> list[int]:
     """The numbers of the files that DALI reads in the same steps."""
-    import nvidia.dali as dali
-    import nvidia.dali.fn  # noqa: F401  # needed by files_of
+    dali: Any = importlib.import_module("nvidia.dali")
+    importlib.import_module("nvidia.dali.fn")  # needed by files_of
 
     pipe = dali.Pipeline(options.batch, 1, None)
     with pipe:

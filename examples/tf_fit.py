@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -19,7 +20,7 @@ BATCH = 12
 
 
 @pipeline_def(batch_size=BATCH, num_threads=2, seed=5, enable_checkpointing=True)
-def pictures():
+def pictures() -> Any:
     jpegs, labels = fn.readers.file(file_root=str(PICTURES), random_shuffle=True, name="pictures")
     images = fn.resize(fn.decoders.image_random_crop(jpegs, random_area=[0.5, 1.0]), size=[32, 32])
     images = fn.crop_mirror_normalize(images, mean=[128.0] * 3, std=[64.0] * 3, output_layout="HWC", mirror=fn.random.coin_flip())

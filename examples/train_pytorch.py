@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,7 +24,7 @@ PICTURES = Path(asyncdali.__file__).parent / "data" / "pictures"
 
 
 @pipeline_def(batch_size=12, num_threads=2, seed=5, enable_checkpointing=True)
-def pictures():
+def pictures() -> Any:
     jpegs, labels = fn.readers.file(file_root=str(PICTURES), random_shuffle=True, name="pictures")
     images = fn.decoders.image_random_crop(jpegs, random_area=[0.5, 1.0])
     images = fn.resize(images, size=[48, 48])

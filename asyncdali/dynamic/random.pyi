@@ -2,7 +2,7 @@
 # mypy: disable-error-code="overload-overlap"
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from asyncdali.imperative.devices import Device as _Device
@@ -60,9 +60,9 @@ def normal(shape_like: _Any | None = None, /, *, batch_size: int | None = None, 
 
 from asyncdali.imperative.rng import set_seed as set_seed
 @overload
-def uniform(shape_like: _One | None = None, /, *, batch_size: None = None, device: _Where = None, dtype: _Type | None = None, range: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = [-1.0, 1.0], shape: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = None, values: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, rng: _RNG | None = None) -> _Tensor: ...
+def uniform(shape_like: _One | None = None, /, *, batch_size: None = None, device: _Where = None, dtype: _Type | None = None, range: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = (-1.0, 1.0), shape: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = None, values: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, rng: _RNG | None = None) -> _Tensor: ...
 @overload
-def uniform(shape_like: _Any | None = None, /, *, batch_size: int | None = None, device: _Where = None, dtype: _Type | None = None, range: float | Sequence[float] | _Any | None = [-1.0, 1.0], shape: int | Sequence[int] | _Any | None = None, values: float | Sequence[float] | _Any | None = None, rng: _RNG | None = None) -> _Batch:
+def uniform(shape_like: _Any | None = None, /, *, batch_size: int | None = None, device: _Where = None, dtype: _Type | None = None, range: float | Sequence[float] | _Any | None = (-1.0, 1.0), shape: int | Sequence[int] | _Any | None = None, values: float | Sequence[float] | _Any | None = None, rng: _RNG | None = None) -> _Batch:
     """Uniformly distributed random numbers: from ``[range[0], range[1])``, or picked from `values`.
 
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.

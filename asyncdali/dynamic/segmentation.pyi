@@ -2,7 +2,7 @@
 # mypy: disable-error-code="overload-overlap"
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from asyncdali.imperative.devices import Device as _Device
@@ -30,9 +30,9 @@ def random_mask_pixel(input: _Any, /, *, batch_size: int | None = None, device: 
     for the same seed."""
 
 @overload
-def random_object_bbox(input: _One, /, *, batch_size: None = None, device: _Where = None, background: int | _Tensor | np.ndarray[Any, Any] | None = 0, cache_objects: _Bool | None = False, class_weights: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, classes: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = None, foreground_prob: float | _Tensor | np.ndarray[Any, Any] | None = 1.0, format: str | None = 'anchor_shape', ignore_class: _Bool | None = False, k_largest: int | None = None, output_class: _Bool | None = False, threshold: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = None, rng: _RNG | None = None) -> Any: ...
+def random_object_bbox(input: _One, /, *, batch_size: None = None, device: _Where = None, background: int | _Tensor | np.ndarray[Any, Any] | None = 0, cache_objects: _Bool | None = False, class_weights: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, classes: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = None, foreground_prob: float | _Tensor | np.ndarray[Any, Any] | None = 1.0, format: str | None = "anchor_shape", ignore_class: _Bool | None = False, k_largest: int | None = None, output_class: _Bool | None = False, threshold: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = None, rng: _RNG | None = None) -> Any: ...
 @overload
-def random_object_bbox(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, background: int | _Any | None = 0, cache_objects: _Bool | None = False, class_weights: float | Sequence[float] | _Any | None = None, classes: int | Sequence[int] | _Any | None = None, foreground_prob: float | _Any | None = 1.0, format: str | None = 'anchor_shape', ignore_class: _Bool | None = False, k_largest: int | None = None, output_class: _Bool | None = False, threshold: int | Sequence[int] | _Any | None = None, rng: _RNG | None = None) -> Any:
+def random_object_bbox(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, background: int | _Any | None = 0, cache_objects: _Bool | None = False, class_weights: float | Sequence[float] | _Any | None = None, classes: int | Sequence[int] | _Any | None = None, foreground_prob: float | _Any | None = 1.0, format: str | None = "anchor_shape", ignore_class: _Bool | None = False, k_largest: int | None = None, output_class: _Bool | None = False, threshold: int | Sequence[int] | _Any | None = None, rng: _RNG | None = None) -> Any:
     """The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
 
     Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects. If no object is

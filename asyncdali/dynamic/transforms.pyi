@@ -2,7 +2,7 @@
 # mypy: disable-error-code="overload-overlap"
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from asyncdali.imperative.devices import Device as _Device
@@ -27,9 +27,9 @@ def combine(input_0: _Any, input_1: _Any, /, *inputs: _Any, batch_size: int | No
     """The product of transforms: the first input is applied first."""
 
 @overload
-def crop(input: _One | None = None, /, *, batch_size: None = None, device: _Where = None, absolute: _Bool | None = False, from_end: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = [1.0], from_start: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = [0.0], reverse_order: _Bool | None = False, to_end: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = [1.0], to_start: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = [0.0]) -> _Tensor: ...
+def crop(input: _One | None = None, /, *, batch_size: None = None, device: _Where = None, absolute: _Bool | None = False, from_end: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = (1.0,), from_start: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = (0.0,), reverse_order: _Bool | None = False, to_end: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = (1.0,), to_start: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = (0.0,)) -> _Tensor: ...
 @overload
-def crop(input: _Any | None = None, /, *, batch_size: int | None = None, device: _Where = None, absolute: _Bool | None = False, from_end: float | Sequence[float] | _Any | None = [1.0], from_start: float | Sequence[float] | _Any | None = [0.0], reverse_order: _Bool | None = False, to_end: float | Sequence[float] | _Any | None = [1.0], to_start: float | Sequence[float] | _Any | None = [0.0]) -> _Batch:
+def crop(input: _Any | None = None, /, *, batch_size: int | None = None, device: _Where = None, absolute: _Bool | None = False, from_end: float | Sequence[float] | _Any | None = (1.0,), from_start: float | Sequence[float] | _Any | None = (0.0,), reverse_order: _Bool | None = False, to_end: float | Sequence[float] | _Any | None = (1.0,), to_start: float | Sequence[float] | _Any | None = (0.0,)) -> _Batch:
     """The scaling and translation that maps one box to another.
 
     An input is a transform that is applied first; the result is the product."""

@@ -3,7 +3,7 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.external_source import external_source as external_source
@@ -19,7 +19,7 @@ from . import reductions as reductions
 from . import segmentation as segmentation
 from . import transforms as transforms
 
-def audio_resample(input_0: Any, /, *, dtype: DALIDataType | None = ..., in_rate: float | DataNode | None = ..., out_length: int | DataNode | None = ..., out_rate: float | DataNode | None = ..., quality: float | None = ..., scale: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def audio_resample(input_0: Any, /, *, dtype: DALIDataType | None = None, in_rate: float | DataNode | None = None, out_length: int | DataNode | None = None, out_rate: float | DataNode | None = None, quality: float | None = 50.0, scale: float | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Resamples sound with a sinc filter in a Hann window. The band is not limited when the rate decreases.
 
     Input: 1-D, or (time, channels); INT8, UINT8, INT16, UINT16, INT32, UINT32 or FLOAT. The factor is given in one of three ways:
@@ -32,7 +32,7 @@ def audio_resample(input_0: Any, /, *, dtype: DALIDataType | None = ..., in_rate
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def batch_permutation(*, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def batch_permutation(*, allow_repetitions: bool | None = False, no_fixed_points: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
 
     Streams are DALI's for the same seed.
@@ -40,7 +40,7 @@ def batch_permutation(*, allow_repetitions: bool | None = ..., no_fixed_points: 
     - Output 0: type: INT32; dimensions: 0; layout: none
     """
 
-def bb_flip(input_0: Any, /, *, horizontal: int | DataNode | None = ..., ltrb: bool | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def bb_flip(input_0: Any, /, *, horizontal: int | DataNode | None = 1, ltrb: bool | None = False, vertical: int | DataNode | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Mirrors boxes whose coordinates are relative to the picture (0 to 1).
 
     The input is FLOAT, four numbers per box: left, top, width and height, or with `ltrb` left, top, right, bottom.
@@ -51,7 +51,7 @@ def bb_flip(input_0: Any, /, *, horizontal: int | DataNode | None = ..., ltrb: b
     - Example: [[0.0, 0.25, 0.5, 0.5]] gives [[0.5, 0.25, 0.5, 0.5]]
     """
 
-def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = False, paste_x: float | DataNode | None = 0.5, paste_y: float | DataNode | None = 0.5, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Moves boxes in the same way as ``paste`` with the same arguments moves their image.
 
     Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
@@ -60,7 +60,7 @@ def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = 
     - Output 0: type, dimensions and layout as input 0
     """
 
-def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = ..., bbox_normalized: bool | None = ..., keep_size: bool | None = ..., mode: str | None = ..., remove_threshold: float | None = ..., shape_layout: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = "xyXY", bbox_normalized: bool | None = True, keep_size: bool | None = False, mode: str | None = "expand", remove_threshold: float | None = 0.1, shape_layout: str | None = "HW", size: float | Sequence[float] | DataNode | None = (), name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Moves boxes in the same way as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
 
     Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, clipped to the new canvas, and
@@ -72,7 +72,7 @@ def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode,
     - Output 1: type: as input 1; dimensions: as input 1; layout: as input 1
     """
 
-def box_encoder(input_0: Any, input_1: Any, /, *, anchors: float | Sequence[float], criteria: float | None = ..., means: float | Sequence[float] | None = ..., offset: bool | None = ..., scale: float | None = ..., stds: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
+def box_encoder(input_0: Any, input_1: Any, /, *, anchors: float | Sequence[float], criteria: float | None = 0.5, means: float | Sequence[float] | None = (0.0, 0.0, 0.0, 0.0), offset: bool | None = False, scale: float | None = 1.0, stds: float | Sequence[float] | None = (1.0, 1.0, 1.0, 1.0), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
     """Assigns boxes to anchors, as "SSD: Single Shot MultiBox Detector" does.
 
     Inputs: boxes, FLOAT [n, 4] (left, top, right, bottom, from 0 to 1), and labels, INT32 [n]. An anchor takes the box that overlaps
@@ -86,7 +86,7 @@ def box_encoder(input_0: Any, input_1: Any, /, *, anchors: float | Sequence[floa
     - Output 1: type: INT32; dimensions: 1; layout: none
     """
 
-def brightness(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def brightness(input_0: Any, /, *, brightness: float | DataNode | None = 1.0, brightness_shift: float | DataNode | None = 0.0, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
     The range is the largest positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
@@ -96,7 +96,7 @@ def brightness(input_0: Any, /, *, brightness: float | DataNode | None = ..., br
     - Arguments that may be per frame: `brightness`, `brightness_shift`
     """
 
-def brightness_contrast(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def brightness_contrast(input_0: Any, /, *, brightness: float | DataNode | None = 1.0, brightness_shift: float | DataNode | None = 0.0, contrast: float | DataNode | None = 1.0, contrast_center: float | DataNode | None = None, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Adjusts brightness and contrast.
 
     ``brightness_shift * range + brightness * (contrast_center + contrast * (input - contrast_center))``, where range is the largest
@@ -107,21 +107,21 @@ def brightness_contrast(input_0: Any, /, *, brightness: float | DataNode | None 
     - Arguments that may be per frame: `brightness`, `brightness_shift`, `contrast`, `contrast_center`
     """
 
-def cast(input_0: Any, /, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def cast(input_0: Any, /, *, dtype: DALIDataType, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def cast_like(input_0: Any, input_1: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def cast_like(input_0: Any, input_1: Any, /, *, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Converts the first input to the element type of the second one, by the rules of `cast`.
 
     - Input 0 and further ones (data): types: numbers, BOOL, enumerations
     - Output 0: type: as input 1; dimensions: as input 0; layout: as input 0
     """
 
-def cat(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def cat(input_0: Any, /, *inputs: Any, axis: int | None = 0, axis_name: str | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Joins the inputs along an existing axis.
 
     They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
@@ -131,7 +131,7 @@ def cat(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | 
     - Output 0: type, dimensions and layout as input 0
     """
 
-def clahe(input_0: Any, /, *, clip_limit: float, tiles_x: int, tiles_y: int, bins: int | None = ..., luma_only: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def clahe(input_0: Any, /, *, clip_limit: float, tiles_x: int, tiles_y: int, bins: int | None = 256, luma_only: bool | None = True, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Contrast limited adaptive histogram equalization.
 
     Each tile has a table that flattens its histogram; bins are limited to `clip_limit` times the mean bin. A pixel is
@@ -141,7 +141,7 @@ def clahe(input_0: Any, /, *, clip_limit: float, tiles_x: int, tiles_y: int, bin
     - Output 0: type, dimensions and layout as input 0
     """
 
-def color_space_conversion(input_0: Any, /, *, image_type: DALIImageType, output_type: DALIImageType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def color_space_conversion(input_0: Any, /, *, image_type: DALIImageType, output_type: DALIImageType, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Converts images between RGB, BGR, GRAY and YCbCr.
 
     YCbCr is ITU-R BT.601 with head-room (luma 16-235, chroma 16-240); grey of RGB is its luma without head-room.
@@ -151,7 +151,7 @@ def color_space_conversion(input_0: Any, /, *, image_type: DALIImageType, output
     - Output 0: type, dimensions and layout as input 0
     """
 
-def color_twist(input_0: Any, /, *, brightness: float | DataNode | None = ..., contrast: float | DataNode | None = ..., dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def color_twist(input_0: Any, /, *, brightness: float | DataNode | None = 1.0, contrast: float | DataNode | None = 1.0, dtype: DALIDataType | None = None, hue: float | DataNode | None = 0.0, image_type: DALIImageType | None = DALIImageType.RGB, saturation: float | DataNode | None = 1.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Adjusts hue, saturation, brightness and contrast.
 
     Contrast is about 128 for integers and 0.5 for floats. Layouts: HWC, FHWC, DHWC, with three channels.
@@ -161,7 +161,7 @@ def color_twist(input_0: Any, /, *, brightness: float | DataNode | None = ..., c
     - Arguments that may be per frame: `brightness`, `contrast`, `hue`, `saturation`
     """
 
-def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float] | None = ..., idata: int | Sequence[int] | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def constant(*, dtype: DALIDataType | None = None, fdata: float | Sequence[float] | None = None, idata: int | Sequence[int] | None = None, layout: str | None = "", shape: int | Sequence[int] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """A batch of equal samples, given as numbers.
 
     Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several numbers must match its volume.
@@ -169,7 +169,7 @@ def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float]
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: `layout`, default none
     """
 
-def contrast(input_0: Any, /, *, contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def contrast(input_0: Any, /, *, contrast: float | DataNode | None = 1.0, contrast_center: float | DataNode | None = None, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC.
 
     - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC
@@ -177,7 +177,7 @@ def contrast(input_0: Any, /, *, contrast: float | DataNode | None = ..., contra
     - Arguments that may be per frame: `contrast`, `contrast_center`
     """
 
-def coord_flip(input_0: Any, /, *, center_x: float | DataNode | None = ..., center_y: float | DataNode | None = ..., center_z: float | DataNode | None = ..., flip_x: int | DataNode | None = ..., flip_y: int | DataNode | None = ..., flip_z: int | DataNode | None = ..., layout: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def coord_flip(input_0: Any, /, *, center_x: float | DataNode | None = 0.5, center_y: float | DataNode | None = 0.5, center_z: float | DataNode | None = 0.5, flip_x: int | DataNode | None = 1, flip_y: int | DataNode | None = 0, flip_z: int | DataNode | None = 0, layout: str | None = "", name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Mirrors points: ``2 * center - coordinate`` for the coordinates whose flag is not zero.
 
     The input is FLOAT, one point of one to three coordinates per row.
@@ -187,7 +187,7 @@ def coord_flip(input_0: Any, /, *, center_x: float | DataNode | None = ..., cent
     - Example: [[0.25, 0.5], [1.0, 0.0]] with `flip_x=1` gives [[0.75, 0.5], [0.0, 0.0]]
     """
 
-def coord_transform(input_0: Any, /, *, M: float | Sequence[float] | DataNode | None = ..., MT: float | Sequence[float] | DataNode | None = ..., T: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def coord_transform(input_0: Any, /, *, M: float | Sequence[float] | DataNode | None = None, MT: float | Sequence[float] | DataNode | None = None, T: float | Sequence[float] | DataNode | None = None, dtype: DALIDataType | None = DALIDataType.FLOAT, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Transforms points: ``M @ point + T`` for all vectors along the last dimension.
 
     The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
@@ -199,14 +199,14 @@ def coord_transform(input_0: Any, /, *, M: float | Sequence[float] | DataNode | 
     - Arguments that may be per frame: `M`, `MT`, `T`
     """
 
-def copy(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def copy(input_0: Any, /, *, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Copies the input.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
     """
 
-def crop(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def crop(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = None, crop_d: float | DataNode | None = 0.0, crop_h: float | DataNode | None = 0.0, crop_pos_x: float | DataNode | None = 0.5, crop_pos_y: float | DataNode | None = 0.5, crop_pos_z: float | DataNode | None = 0.5, crop_w: float | DataNode | None = 0.0, fill_values: float | Sequence[float] | None = (0.0,), image_type: DALIImageType | None = None, out_of_bounds_policy: str | None = "error", output_dtype: DALIDataType | None = None, rounding: Literal["round", "truncate"] | None = "round", dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Crops images, sequences and volumes to a window of given extents and relative position.
 
     Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
@@ -217,7 +217,7 @@ def crop(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = .
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., mean: float | Sequence[float] | DataNode | None = ..., mirror: int | DataNode | None = ..., output_layout: str | None = ..., pad_output: bool | None = ..., scale: float | None = ..., shift: float | None = ..., std: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = None, crop_d: float | DataNode | None = 0.0, crop_h: float | DataNode | None = 0.0, crop_pos_x: float | DataNode | None = 0.5, crop_pos_y: float | DataNode | None = 0.5, crop_pos_z: float | DataNode | None = 0.5, crop_w: float | DataNode | None = 0.0, fill_values: float | Sequence[float] | None = (0.0,), image_type: DALIImageType | None = None, out_of_bounds_policy: str | None = "error", output_dtype: DALIDataType | None = None, rounding: Literal["round", "truncate"] | None = "round", dtype: DALIDataType | None = DALIDataType.FLOAT, mean: float | Sequence[float] | DataNode | None = (0.0,), mirror: int | DataNode | None = 0, output_layout: str | None = "CHW", pad_output: bool | None = False, scale: float | None = 1.0, shift: float | None = 0.0, std: float | Sequence[float] | DataNode | None = (1.0,), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.
 
     Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.
@@ -226,7 +226,7 @@ def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | Da
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: `output_layout`, default as input 0
     """
 
-def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, algorithm: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, algorithm: str | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Converts images of a sensor with a Bayer mosaic, whose pixels have one colour each, to RGB.
 
     Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
@@ -238,7 +238,7 @@ def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, a
     - Arguments that may be per frame: `blue_position`
     """
 
-def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = 1, batch_processing: bool | None = True, output_layouts: str | Sequence[str] | None = None, synchronize_stream: bool | None = True, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Like `python_function`, with DLPack capsules instead of arrays. Inputs are not copied, except records in mapped
     files, because libraries do not respect read-only memory. The function is called once per batch, with lists of capsules,
     unless `batch_processing=False`.
@@ -249,7 +249,7 @@ def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | No
     - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def dump_image(input_0: Any, /, *, input_layout: str | None = ..., suffix: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def dump_image(input_0: Any, /, *, input_layout: str | None = "HWC", suffix: str | None = "", name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Writes images into the current folder and passes them on.
 
     In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
@@ -259,7 +259,7 @@ def dump_image(input_0: Any, /, *, input_layout: str | None = ..., suffix: str |
     - Output 0: type, dimensions and layout as input 0
     """
 
-def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Selects frames of sequences: one output per index in `element_map`.
 
     The input must have a layout that begins with F, or none, and at least two dimensions.
@@ -268,7 +268,7 @@ def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: 
     - Output 0 and further ones: type: as input 0; dimensions: as input 0 without its first axis; layout: as input 0 without its first axis
     """
 
-def equalize(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def equalize(input_0: Any, /, *, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Equalizes the histogram of each channel: its values are spread evenly over 0 to 255.
 
     Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel with a single value does not change.
@@ -277,7 +277,7 @@ def equalize(input_0: Any, /, *, name: str | None = ..., device: str | None = ..
     - Output 0: type, dimensions and layout as input 0
     """
 
-def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., centered_anchor: bool | None = ..., fill_value: float | Sequence[float] | DataNode | None = ..., normalized: bool | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., shape: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None = (), axes: int | Sequence[int] | None = (1, 0), axis_names: str | None = "HW", centered_anchor: bool | None = False, fill_value: float | Sequence[float] | DataNode | None = (0.0,), normalized: bool | None = False, normalized_anchor: bool | None = False, normalized_shape: bool | None = False, shape: float | Sequence[float] | DataNode | None = (), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Fills regions of each sample with a value.
 
     `anchor` and `shape` list the regions of a sample one after another, with one number per axis. Samples may have different
@@ -287,7 +287,7 @@ def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None 
     - Output 0: type, dimensions and layout as input 0
     """
 
-def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: str | None = "", name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Inserts axes of extent 1; the data are not copied.
 
     Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.
@@ -296,7 +296,7 @@ def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: s
     - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | Sequence[int] | DataNode | None = ..., border: str | None = ..., dtype: DALIDataType | None = ..., mode: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | Sequence[int] | DataNode | None = (-1,), border: str | None = "reflect_101", dtype: DALIDataType | None = None, mode: Literal["same", "valid"] | None = "same", name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Correlates each sample with its own filter.
 
     Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
@@ -311,28 +311,28 @@ def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | S
     - Arguments that may be per frame: `anchor`
     """
 
-def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def flip(input_0: Any, /, *, depthwise: int | DataNode | None = 0, horizontal: int | DataNode | None = 1, vertical: int | DataNode | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW.
 
     - Input 0 (images): types: numbers, BOOL; layouts: HWC, FHWC, DHWC, FDHWC, CHW, FCHW, CDHW, FCDHW
     - Output 0: type, dimensions and layout as input 0
     """
 
-def full(input_0: Any, /, *, layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def full(input_0: Any, /, *, layout: str | None = None, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The input, broadcast to the given shape.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type: as input 0; dimensions: by the arguments; layout: `layout`, default none
     """
 
-def full_like(input_0: Any, input_1: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def full_like(input_0: Any, input_1: Any, /, *, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The second input, broadcast to the shape of the first input, with the first input's type (converted as by `cast`) and layout.
 
     - Input 0 and further ones (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
     """
 
-def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: float | Sequence[float] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = None, sigma: float | Sequence[float] | DataNode | None = (0.0,), window_size: int | Sequence[int] | DataNode | None = (0,), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Blurs images or volumes with a gaussian.
 
     Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
@@ -345,14 +345,14 @@ def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: f
     - Arguments that may be per frame: `sigma`, `window_size`
     """
 
-def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def get_property(input_0: Any, /, *, key: Literal["layout", "source_info"], name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset.
 
     - Input 0 (data): types: any
     - Output 0: type: UINT8; dimensions: 1; layout: none
     """
 
-def grid_mask(input_0: Any, /, *, angle: float | DataNode | None = ..., ratio: float | DataNode | None = ..., shift_x: float | DataNode | None = ..., shift_y: float | DataNode | None = ..., tile: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def grid_mask(input_0: Any, /, *, angle: float | DataNode | None = 0.0, ratio: float | DataNode | None = 0.5, shift_x: float | DataNode | None = 0.0, shift_y: float | DataNode | None = 0.0, tile: int | DataNode | None = 100, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Sets pixels to zero in a grid of squares (https://arxiv.org/abs/2001.04086).
 
     The grid may be turned about the origin and moved. Channels come first or last; element types UINT8, INT16, INT32, FLOAT.
@@ -361,7 +361,7 @@ def grid_mask(input_0: Any, /, *, angle: float | DataNode | None = ..., ratio: f
     - Output 0: type, dimensions and layout as input 0
     """
 
-def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., saturation: float | DataNode | None = ..., value: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def hsv(input_0: Any, /, *, dtype: DALIDataType | None = DALIDataType.UINT8, hue: float | DataNode | None = 0.0, saturation: float | DataNode | None = 1.0, value: float | DataNode | None = 1.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Turns the hue and scales saturation and value of RGB images.
 
     A linear approximation: luma and chroma are scaled, the chroma plane is turned. Layouts: HWC, FHWC, DHWC, with three channels.
@@ -371,7 +371,7 @@ def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
     - Arguments that may be per frame: `hue`, `saturation`, `value`
     """
 
-def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def hue(input_0: Any, /, *, dtype: DALIDataType | None = None, hue: float | DataNode | None = 0.0, image_type: DALIImageType | None = DALIImageType.RGB, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels.
 
     - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
@@ -379,7 +379,7 @@ def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
     - Arguments that may be per frame: `hue`
     """
 
-def jitter(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., nDegree: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def jitter(input_0: Any, /, *, fill_value: float | None = 0.0, interp_type: DALIInterpType | None = DALIInterpType.INTERP_NN, mask: int | DataNode | None = 1, nDegree: int | None = 2, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Replaces every pixel by a random neighbour.
 
     A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
@@ -390,7 +390,7 @@ def jitter(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALI
     - Output 0: type, dimensions and layout as input 0
     """
 
-def jpeg_compression_distortion(input_0: Any, /, *, quality: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def jpeg_compression_distortion(input_0: Any, /, *, quality: int | DataNode | None = 50, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Adds the artefacts of JPEG: images are encoded (4:2:0) and decoded.
 
     Layouts HWC and FHWC, UINT8, three channels (RGB).
@@ -399,7 +399,7 @@ def jpeg_compression_distortion(input_0: Any, /, *, quality: int | DataNode | No
     - Output 0: type, dimensions and layout as input 0
     """
 
-def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_kernel: bool | None = ..., scale: float | Sequence[float] | DataNode | None = ..., smoothing_size: int | Sequence[int] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = None, normalized_kernel: bool | None = False, scale: float | Sequence[float] | DataNode | None = (1.0,), smoothing_size: int | Sequence[int] | DataNode | None = None, window_size: int | Sequence[int] | DataNode | None = (3,), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The Laplacian of images or volumes: the sum of second derivatives along the data axes.
 
     Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. Outside, the
@@ -411,14 +411,14 @@ def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_k
     - Arguments that may be per frame: `scale`, `smoothing_size`, `window_size`
     """
 
-def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def lookup_table(input_0: Any, /, *, default_value: float | None = 0.0, dtype: DALIDataType | None = DALIDataType.FLOAT, keys: int | Sequence[int] | None = (), output_dtype: DALIDataType | None = None, values: float | Sequence[float] | None = (), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Replaces each integer in `keys` by the value at the same index of `values`, and others by `default_value`.
 
     - Input 0 (keys): types: integers
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def mel_filter_bank(input_0: Any, /, *, freq_high: float | None = ..., freq_low: float | None = ..., mel_formula: str | None = ..., nfilter: int | None = ..., normalize: bool | None = ..., sample_rate: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def mel_filter_bank(input_0: Any, /, *, freq_high: float | None = 0.0, freq_low: float | None = 0.0, mel_formula: Literal["slaney", "htk"] | None = "slaney", nfilter: int | None = 128, normalize: bool | None = True, sample_rate: float | None = 44100.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Mel spectrogram: triangular filters, evenly spaced on the mel scale, over the frequencies of a spectrogram.
 
     The frequencies are the axis "f" of the layout; without a layout the last but one (the only one of 1-D inputs).
@@ -428,7 +428,7 @@ def mel_filter_bank(input_0: Any, /, *, freq_high: float | None = ..., freq_low:
     - Output 0: type, dimensions and layout as input 0
     """
 
-def mfcc(input_0: Any, /, *, axis: int | None = ..., dct_type: int | None = ..., lifter: float | None = ..., n_mfcc: int | None = ..., normalize: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def mfcc(input_0: Any, /, *, axis: int | None = 0, dct_type: int | None = 2, lifter: float | None = 0.0, n_mfcc: int | None = 20, normalize: bool | None = False, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).
 
     Input and output: FLOAT.
@@ -437,7 +437,7 @@ def mfcc(input_0: Any, /, *, axis: int | None = ..., dct_type: int | None = ...,
     - Output 0: type, dimensions and layout as input 0
     """
 
-def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ..., in_anchors: int | Sequence[int] | DataNode | None = ..., in_anchors_rel: float | Sequence[float] | DataNode | None = ..., in_ids: int | Sequence[int] | DataNode | None = ..., out_anchors: int | Sequence[int] | DataNode | None = ..., out_anchors_rel: float | Sequence[float] | DataNode | None = ..., output_size: int | Sequence[int] | DataNode | None = ..., shapes: int | Sequence[int] | DataNode | None = ..., shapes_rel: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = None, in_anchors: int | Sequence[int] | DataNode | None = None, in_anchors_rel: float | Sequence[float] | DataNode | None = None, in_ids: int | Sequence[int] | DataNode | None = None, out_anchors: int | Sequence[int] | DataNode | None = None, out_anchors_rel: float | Sequence[float] | DataNode | None = None, output_size: int | Sequence[int] | DataNode | None = None, shapes: int | Sequence[int] | DataNode | None = None, shapes_rel: float | Sequence[float] | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
 
     With `in_ids` the regions of a sample come from the named samples of the batch, in that order; otherwise from the same
@@ -452,7 +452,7 @@ def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ...,
     - Arguments that may be per frame: `in_anchors`, `shapes`, `out_anchors`, `in_anchors_rel`, `shapes_rel`, `out_anchors_rel`
     """
 
-def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = ..., exact: bool | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
+def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = -60.0, exact: bool | None = False, reference_power: float | None = 0.0, reset_interval: int | None = 8192, window_length: int | None = 2048, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
     """The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
     The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
@@ -461,7 +461,7 @@ def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = ..., exact: b
     - Output 0 and further ones: type: INT32; dimensions: 0; layout: none
     """
 
-def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., batch: bool | None = ..., ddof: int | None = ..., dtype: DALIDataType | None = ..., epsilon: float | None = ..., mean: float | DataNode | None = ..., scale: float | None = ..., shift: float | None = ..., stddev: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, batch: bool | None = False, ddof: int | None = 0, dtype: DALIDataType | None = DALIDataType.FLOAT, epsilon: float | None = 0.0, mean: float | DataNode | None = None, scale: float | None = 1.0, shift: float | None = 0.0, stddev: float | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """``(input - mean) / stddev * scale + shift``.
 
     Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
@@ -472,7 +472,7 @@ def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_n
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def one_hot(input_0: Any, /, *, axis: int | None = ..., axis_name: str | None = ..., dtype: DALIDataType | None = ..., num_classes: int | None = ..., off_value: float | None = ..., on_value: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def one_hot(input_0: Any, /, *, axis: int | None = -1, axis_name: str | None = None, dtype: DALIDataType | None = DALIDataType.FLOAT, num_classes: int | None = 0, off_value: float | None = 0.0, on_value: float | None = 1.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Replaces each number by a vector along a new axis: `on_value` at its index (without its fraction), `off_value` elsewhere.
 
     Numbers outside 0 to `num_classes` - 1 give a vector without `on_value`. If `axis` is left out and all samples have one element,
@@ -482,20 +482,20 @@ def one_hot(input_0: Any, /, *, axis: int | None = ..., axis_name: str | None = 
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def ones(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def ones(*, dtype: DALIDataType | None = DALIDataType.INT32, layout: str | None = None, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Samples of ones.
 
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: `layout`, default none
     """
 
-def ones_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def ones_like(input_0: Any, /, *, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Ones of the shape, layout and (by default) type of the input.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def optical_flow(input_0: Any, input_1: Any = ..., /, *, enable_external_hints: bool | None = ..., enable_temporal_hints: bool | None = ..., hint_grid: int | None = ..., image_type: DALIImageType | None = ..., output_format: int | None = ..., output_grid: int | None = ..., preset: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def optical_flow(input_0: Any, input_1: Any = ..., /, *, enable_external_hints: bool | None = False, enable_temporal_hints: bool | None = False, hint_grid: int | None = 4, image_type: DALIImageType | None = DALIImageType.RGB, output_format: int | None = None, output_grid: int | None = 4, preset: float | None = 0.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Estimates the movement of image parts from one frame to the next.
 
     Input: sequences FHWC of at least two frames, UINT8, one, three or four channels. With `enable_external_hints` also hints, FLOAT
@@ -508,7 +508,7 @@ def optical_flow(input_0: Any, input_1: Any = ..., /, *, enable_external_hints: 
     - Output 0: type: FLOAT; dimensions: 4; layout: FHWC
     """
 
-def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., fill_value: float | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = None, axes: int | Sequence[int] | DataNode | None = None, axis_names: str | None = None, fill_value: float | DataNode | None = 0.0, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
 
     The extent along a padded axis is that of `shape`. If it is missing or not positive, it is the largest extent in the batch.
@@ -518,7 +518,7 @@ def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., 
     - Output 0: type, dimensions and layout as input 0
     """
 
-def paste(input_0: Any, /, *, fill_value: int | Sequence[int], ratio: float | DataNode, min_canvas_size: float | DataNode | None = ..., n_channels: int | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def paste(input_0: Any, /, *, fill_value: int | Sequence[int], ratio: float | DataNode, min_canvas_size: float | DataNode | None = 0.0, n_channels: int | None = 3, paste_x: float | DataNode | None = 0.5, paste_y: float | DataNode | None = 0.5, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Pastes images on larger canvases: `ratio` times as wide and as high, filled with one colour.
 
     Layout HWC, element type UINT8.
@@ -527,7 +527,7 @@ def paste(input_0: Any, /, *, fill_value: int | Sequence[int], ratio: float | Da
     - Output 0: type, dimensions and layout as input 0
     """
 
-def peek_image_shape(input_0: Any, /, *, adjust_orientation: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def peek_image_shape(input_0: Any, /, *, adjust_orientation: bool | None = True, dtype: DALIDataType | None = DALIDataType.INT64, image_type: DALIImageType | None = DALIImageType.RGB, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The shape (height, width, channels) of encoded images, from their headers alone.
 
     Input: encoded bytes (1-D UINT8). Output: three numbers.
@@ -536,7 +536,7 @@ def peek_image_shape(input_0: Any, /, *, adjust_orientation: bool | None = ..., 
     - Output 0: type: `dtype`, default as input 0; dimensions: 1; layout: none
     """
 
-def per_frame(input_0: Any, /, *, replace: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def per_frame(input_0: Any, /, *, replace: bool | None = False, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Marks the input as a sequence: its layout begins with F. The data are not copied.
 
     An input with another layout is refused, unless `replace` is true: then its first letter becomes F.
@@ -545,7 +545,7 @@ def per_frame(input_0: Any, /, *, replace: bool | None = ..., name: str | None =
     - Output 0: type: as input 0; dimensions: as input 0; layout: by the arguments
     """
 
-def permute_batch(input_0: Any, /, *, indices: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def permute_batch(input_0: Any, /, *, indices: int | Sequence[int] | DataNode, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """A batch of the samples in `indices`. Samples may be omitted or repeated.
 
     The data are not copied: equal samples share their memory.
@@ -554,7 +554,7 @@ def permute_batch(input_0: Any, /, *, indices: int | Sequence[int] | DataNode, n
     - Output 0: type, dimensions and layout as input 0
     """
 
-def power_spectrum(input_0: Any, /, *, axis: int | None = ..., nfft: int | None = ..., power: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def power_spectrum(input_0: Any, /, *, axis: int | None = -1, nfft: int | None = None, power: int | None = 2, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.
 
     Input and output: FLOAT.
@@ -563,7 +563,7 @@ def power_spectrum(input_0: Any, /, *, axis: int | None = ..., nfft: int | None 
     - Output 0: type, dimensions and layout as input 0
     """
 
-def preemphasis_filter(input_0: Any, /, *, border: str | None = ..., dtype: DALIDataType | None = ..., preemph_coeff: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def preemphasis_filter(input_0: Any, /, *, border: Literal["zero", "clamp", "reflect"] | None = "clamp", dtype: DALIDataType | None = DALIDataType.FLOAT, preemph_coeff: float | DataNode | None = 0.97, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
 
     Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are treated as one row.
@@ -573,7 +573,7 @@ def preemphasis_filter(input_0: Any, /, *, border: str | None = ..., dtype: DALI
     - Example: [1.0, 2.0, 4.0] with `preemph_coeff=0.5` gives [0.5, 1.5, 3.0]
     """
 
-def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+def python_function(*inputs: Any, function: Any, num_outputs: int | None = 1, batch_processing: bool | None = False, output_layouts: str | Sequence[str] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Calls a Python function for each sample (or batch), in order, one call at a time.
 
     The function gets numpy arrays over the pipeline's memory, which it must not change. It returns arrays. It is also
@@ -586,7 +586,7 @@ def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., 
     - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | DataNode | None = ..., input_shape: int | Sequence[int] | DataNode | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
+def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = True, allow_no_crop: bool | None = True, aspect_ratio: float | Sequence[float] | None = (1.0, 1.0), bbox_layout: str | None = None, bbox_prune_threshold: float | None = None, crop_shape: int | Sequence[int] | DataNode | None = None, input_shape: int | Sequence[int] | DataNode | None = None, ltrb: bool | None = True, num_attempts: int | None = 1, output_bbox_indices: bool | None = False, quiet: bool | None = False, scaling: float | Sequence[float] | None = (1.0, 1.0), shape_layout: str | None = None, threshold_type: Literal["iou", "overlap"] | None = "iou", thresholds: float | Sequence[float] | None = (0.0,), total_num_attempts: int | None = -1, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Draws a crop window with a given overlap with boxes. Boxes are moved into the window; boxes outside are dropped.
 
     Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
@@ -603,7 +603,7 @@ def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_thr
     - Output 3 and further ones: type: by the arguments; dimensions: by the arguments; layout: none
     """
 
-def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
+def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = 10, random_area: float | Sequence[float] | None = (0.08, 1.0), random_aspect_ratio: float | Sequence[float] | None = (0.75, 1.3333333333333333), name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
     """Draws crop windows as ``random_resized_crop`` and ``decoders.image_random_crop`` do.
 
     Input: shapes of images, (height, width) or with channels, integers.
@@ -614,7 +614,7 @@ def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = ..., ra
     - Output 0 and further ones: type: INT32; dimensions: 1; layout: none
     """
 
-def random_resized_crop(input_0: Any, /, *, size: int | Sequence[int], antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., temp_buffer_hint: int | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def random_resized_crop(input_0: Any, /, *, size: int | Sequence[int], antialias: bool | None = True, dtype: DALIDataType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, temp_buffer_hint: int | None = 0, num_attempts: int | None = 10, random_area: float | Sequence[float] | None = (0.08, 1.0), random_aspect_ratio: float | Sequence[float] | None = (0.75, 1.3333333333333333), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Crops a random window of a random aspect ratio and area and resizes it.
 
     Windows are DALI's for the same seed; all frames of a sequence have the same window. Layouts: HWC, CHW, FHWC, FCHW, CFHW;
@@ -624,7 +624,7 @@ def random_resized_crop(input_0: Any, /, *, size: int | Sequence[int], antialias
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = ..., layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = None, layout: str | None = None, rel_shape: float | Sequence[float] | DataNode | None = None, shape: int | Sequence[int] | DataNode | None = None, src_dims: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Interprets the bytes of the input as elements of another type, shape or layout. The data is not copied.
 
     If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
@@ -635,7 +635,7 @@ def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | No
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = None, rel_shape: float | Sequence[float] | DataNode | None = None, shape: int | Sequence[int] | DataNode | None = None, src_dims: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Gives the input another shape or layout. The data is not copied.
 
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
@@ -647,7 +647,7 @@ def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., re
     - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+def resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, save_attrs: bool | None = False, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Resizes images.
 
     The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
@@ -658,7 +658,7 @@ def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType
     - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
     """
 
-def resize_crop_mirror(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., mirror: int | DataNode | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def resize_crop_mirror(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, crop: float | Sequence[float] | DataNode | None = None, crop_d: float | DataNode | None = 0.0, crop_h: float | DataNode | None = 0.0, crop_pos_x: float | DataNode | None = 0.5, crop_pos_y: float | DataNode | None = 0.5, crop_pos_z: float | DataNode | None = 0.5, crop_w: float | DataNode | None = 0.0, mirror: int | DataNode | None = 0, rounding: Literal["round", "truncate"] | None = "round", name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Resizes, crops and mirrors images in one pass. Only the window is resampled.
 
     The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond the image
@@ -668,7 +668,7 @@ def resize_crop_mirror(input_0: Any, /, *, antialias: bool | None = ..., dtype: 
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def roi_random_crop(input_0: Any = ..., /, *, crop_shape: int | Sequence[int] | DataNode, roi_start: int | Sequence[int] | DataNode, in_shape: int | Sequence[int] | DataNode | None = ..., roi_end: int | Sequence[int] | DataNode | None = ..., roi_shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def roi_random_crop(input_0: Any = ..., /, *, crop_shape: int | Sequence[int] | DataNode, roi_start: int | Sequence[int] | DataNode, in_shape: int | Sequence[int] | DataNode | None = None, roi_end: int | Sequence[int] | DataNode | None = None, roi_shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Draws the start of a window of a given shape that covers as much of a region of interest as possible.
 
     A window larger than the region contains it; a smaller window is inside it. Where the input's shape is known (from the
@@ -679,7 +679,7 @@ def roi_random_crop(input_0: Any = ..., /, *, crop_shape: int | Sequence[int] | 
     - Output 0: type: INT64; dimensions: 1; layout: none
     """
 
-def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = None, dtype: DALIDataType | None = None, fill_value: float | None = None, interp_type: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, keep_size: bool | None = False, output_dtype: DALIDataType | None = None, size: float | Sequence[float] | DataNode | None = (), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
     The canvas grows to hold the rotated image, unless `size` or `keep_size` is given. Layouts: HWC, FHWC, DHWC, FDHWC.
@@ -689,7 +689,7 @@ def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[f
     - Arguments that may be per frame: `angle`, `axis`, `size`
     """
 
-def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def saturation(input_0: Any, /, *, dtype: DALIDataType | None = None, image_type: DALIImageType | None = DALIImageType.RGB, saturation: float | DataNode | None = 1.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels.
 
     - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
@@ -697,7 +697,7 @@ def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type:
     - Arguments that may be per frame: `saturation`
     """
 
-def sequence_rearrange(input_0: Any, /, *, new_order: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def sequence_rearrange(input_0: Any, /, *, new_order: int | Sequence[int] | DataNode, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Reorders the frames of sequences: ``output[k] = input[new_order[k]]``.
 
     Frames may be repeated or left out. The input's layout begins with F, or there is none.
@@ -706,14 +706,14 @@ def sequence_rearrange(input_0: Any, /, *, new_order: int | Sequence[int] | Data
     - Output 0: type, dimensions and layout as input 0
     """
 
-def shapes(input_0: Any, /, *, dtype: DALIDataType | None = ..., type: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def shapes(input_0: Any, /, *, dtype: DALIDataType | None = DALIDataType.INT64, type: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``.
 
     - Input 0 (data): types: any
     - Output 0: type: `dtype`, default INT64; dimensions: 1; layout: none
     """
 
-def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | DataNode | None = ..., rel_start: float | Sequence[float] | DataNode | None = ..., end: int | Sequence[int] | DataNode | None = ..., rel_end: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., dtype: DALIDataType | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int | Sequence[int] | DataNode | None = (1, 0), axis_names: str | None = "WH", start: int | Sequence[int] | DataNode | None = None, rel_start: float | Sequence[float] | DataNode | None = None, end: int | Sequence[int] | DataNode | None = None, rel_end: float | Sequence[float] | DataNode | None = None, shape: int | Sequence[int] | DataNode | None = None, rel_shape: float | Sequence[float] | DataNode | None = None, normalized_anchor: bool | None = True, normalized_shape: bool | None = True, dtype: DALIDataType | None = None, fill_values: float | Sequence[float] | None = (0.0,), image_type: DALIImageType | None = None, out_of_bounds_policy: Literal["error", "constant", "pad", "trim_to_shape", "edge", "clamp", "wrap", "reflect", "reflect_1001", "reflect_101"] | None = "error", output_dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Cuts a window out of samples with any number of dimensions.
 
     The window is given for the axes named by `axes` or `axis_names`, the other axes stay whole: by named arguments (`start` or
@@ -727,7 +727,7 @@ def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int 
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: str | None = ..., nfft: int | None = ..., power: int | None = ..., reflect_padding: bool | None = ..., window_fn: float | Sequence[float] | None = ..., window_length: int | None = ..., window_step: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def spectrogram(input_0: Any, /, *, center_windows: bool | None = True, layout: str | None = "ft", nfft: int | None = None, power: int | None = 2, reflect_padding: bool | None = True, window_fn: float | Sequence[float] | None = None, window_length: int | None = 512, window_step: int | None = 256, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Spectrogram of a signal: the magnitude (or power) of the Fourier transforms of its windows.
 
     Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
@@ -737,7 +737,7 @@ def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: s
     - Output 0: type: FLOAT; dimensions: 2; layout: `layout`, default as input 0
     """
 
-def sphere(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def sphere(input_0: Any, /, *, fill_value: float | None = 0.0, interp_type: DALIInterpType | None = DALIInterpType.INTERP_NN, mask: int | DataNode | None = 1, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Distorts images as if they were seen in a sphere.
 
     Layout HWC, UINT8 or FLOAT. The source of a pixel at distance d from the centre is at the distance d * d / (half of the
@@ -747,14 +747,14 @@ def sphere(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALI
     - Output 0: type, dimensions and layout as input 0
     """
 
-def squeeze(input_0: Any, /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def squeeze(input_0: Any, /, *, axes: int | Sequence[int] | DataNode | None = None, axis_names: str | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Removes axes of extent 1, given by number or by letter; the data are not copied.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
+def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts: int | None = 1, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
     """Crops images at random so that boxes overlap the window enough; use `random_bbox_crop` in new programs.
 
     Inputs: images (HWC), boxes, FLOAT [n, 4], left, top, right, bottom, relative to the image; their labels [n, ...]. Outputs: the
@@ -770,7 +770,7 @@ def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts
     - Output 2: type: as input 2; dimensions: as input 2; layout: as input 2
     """
 
-def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def stack(input_0: Any, /, *inputs: Any, axis: int | None = 0, axis_name: str | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Joins the inputs along a new axis.
 
     They must have the same type and equal shapes. The output has a layout if `axis_name` names the new axis. Then the first
@@ -780,7 +780,7 @@ def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str 
     - Output 0: type: as input 0; dimensions: one more than input 0; layout: by the arguments
     """
 
-def tensor_resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., alignment: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., mode: str | None = ..., scales: float | Sequence[float] | DataNode | None = ..., size_rounding: str | None = ..., sizes: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def tensor_resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, alignment: float | Sequence[float] | DataNode | None = (0.5,), axes: int | Sequence[int] | None = None, axis_names: str | None = None, mode: str | None = "default", scales: float | Sequence[float] | DataNode | None = None, size_rounding: Literal["round", "truncate", "ceil"] | None = "round", sizes: float | Sequence[float] | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Resizes some axes of a tensor, by linear or other interpolation (see `resize`).
 
     The axes are given by `axes` or `axis_names` (all by default), their extents by `sizes` or by `scales`, in the order of the axes;
@@ -791,21 +791,21 @@ def tensor_resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALID
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
-def to_decibels(input_0: Any, /, *, cutoff_db: float | None = ..., multiplier: float | None = ..., reference: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def to_decibels(input_0: Any, /, *, cutoff_db: float | None = -200.0, multiplier: float | None = 10.0, reference: float | None = 0.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out.
 
     - Input 0 (magnitudes): types: FLOAT
     - Output 0: type, dimensions and layout as input 0
     """
 
-def transpose(input_0: Any, /, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def transpose(input_0: Any, /, *, output_layout: str | None = None, perm: int | Sequence[int] | None = None, transpose_layout: bool | None = True, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Permutes the axes; by default reverses their order.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type: as input 0; dimensions: as input 0; layout: by the arguments
     """
 
-def warp_affine(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def warp_affine(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = None, fill_value: float | None = None, interp_type: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, inverse_map: bool | None = True, matrix: float | Sequence[float] | DataNode | None = (), output_dtype: DALIDataType | None = None, size: float | Sequence[float] | DataNode | None = (), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Warps images or volumes by an affine transform.
 
     The transform, two rows of three numbers (x, y, 1; volumes three of four), is `matrix` or the second input. It maps positions in the
@@ -818,7 +818,7 @@ def warp_affine(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | No
     - Arguments that may be per frame: `matrix`, `size`
     """
 
-def water(input_0: Any, /, *, ampl_x: float | None = ..., ampl_y: float | None = ..., fill_value: float | None = ..., freq_x: float | None = ..., freq_y: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., phase_x: float | None = ..., phase_y: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def water(input_0: Any, /, *, ampl_x: float | None = 10.0, ampl_y: float | None = 10.0, fill_value: float | None = 0.0, freq_x: float | None = 0.049087385, freq_y: float | None = 0.049087385, interp_type: DALIInterpType | None = DALIInterpType.INTERP_NN, mask: int | DataNode | None = 1, phase_x: float | None = 0.0, phase_y: float | None = 0.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Distorts images as if they were seen under water.
 
     Layout HWC, UINT8 or FLOAT. The source of pixel (x, y) is (x + ampl_x sin(freq_x y + phase_x), y + ampl_y cos(freq_y x +
@@ -828,13 +828,13 @@ def water(input_0: Any, /, *, ampl_x: float | None = ..., ampl_y: float | None =
     - Output 0: type, dimensions and layout as input 0
     """
 
-def zeros(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def zeros(*, dtype: DALIDataType | None = DALIDataType.INT32, layout: str | None = None, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Samples of zeros.
 
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: `layout`, default none
     """
 
-def zeros_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def zeros_like(input_0: Any, /, *, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Zeros of the shape, layout and (by default) type of the input.
 
     - Input 0 (data): types: numbers, BOOL, enumerations

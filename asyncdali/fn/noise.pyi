@@ -3,12 +3,12 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.noise``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
-def gaussian(input_0: Any, /, *, mean: float | DataNode | None = ..., stddev: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def gaussian(input_0: Any, /, *, mean: float | DataNode | None = 0.0, stddev: float | DataNode | None = 1.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Adds normally distributed noise.
 
     Streams are DALI's for the same seed, bit for bit on glibc. Integers are rounded half away from zero and saturated.
@@ -17,7 +17,7 @@ def gaussian(input_0: Any, /, *, mean: float | DataNode | None = ..., stddev: fl
     - Output 0: type, dimensions and layout as input 0
     """
 
-def salt_and_pepper(input_0: Any, /, *, pepper_val: float | DataNode | None = ..., per_channel: bool | None = ..., prob: float | DataNode | None = ..., salt_val: float | DataNode | None = ..., salt_vs_pepper: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def salt_and_pepper(input_0: Any, /, *, pepper_val: float | DataNode | None = None, per_channel: bool | None = False, prob: float | DataNode | None = 0.05, salt_val: float | DataNode | None = None, salt_vs_pepper: float | DataNode | None = 0.5, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Replaces pixels at random by "salt" or "pepper".
 
     Streams are DALI's, bit for bit, for the same seed.
@@ -26,7 +26,7 @@ def salt_and_pepper(input_0: Any, /, *, pepper_val: float | DataNode | None = ..
     - Output 0: type, dimensions and layout as input 0
     """
 
-def shot(input_0: Any, /, *, factor: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def shot(input_0: Any, /, *, factor: float | DataNode | None = 12.0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Shot noise: ``poisson(max(0, input / factor)) * factor``.
 
     It models counted events that add `factor` each. Streams are DALI's for the same seed.

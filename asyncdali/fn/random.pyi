@@ -3,12 +3,12 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.random``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
-def beta(input_0: Any = ..., /, *, alpha: float | DataNode | None = ..., beta: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def beta(input_0: Any = ..., /, *, alpha: float | DataNode | None = 1.0, beta: float | DataNode | None = 1.0, dtype: DALIDataType | None = None, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Random numbers from 0 to 1 with a beta distribution.
 
     The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.
@@ -18,7 +18,7 @@ def beta(input_0: Any = ..., /, *, alpha: float | DataNode | None = ..., beta: f
     - Output 0: type: `dtype`, default FLOAT; dimensions: by the arguments; layout: none
     """
 
-def choice(input_0: Any, input_1: Any = ..., /, *, p: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def choice(input_0: Any, input_1: Any = ..., /, *, p: float | Sequence[float] | DataNode | None = None, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Random elements of a list.
 
     The first input is a list (or a tensor, of which slices along its first axis are picked), or a scalar n: it stands for
@@ -31,7 +31,7 @@ def choice(input_0: Any, input_1: Any = ..., /, *, p: float | Sequence[float] | 
     - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def coin_flip(input_0: Any = ..., /, *, probability: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def coin_flip(input_0: Any = ..., /, *, probability: float | DataNode | None = 0.5, dtype: DALIDataType | None = None, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Random 0 and 1: 1 with the given probability.
 
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
@@ -40,7 +40,7 @@ def coin_flip(input_0: Any = ..., /, *, probability: float | DataNode | None = .
     - Output 0: type: `dtype`, default INT32; dimensions: by the arguments; layout: none
     """
 
-def normal(input_0: Any = ..., /, *, mean: float | DataNode | None = ..., stddev: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def normal(input_0: Any = ..., /, *, mean: float | DataNode | None = 0.0, stddev: float | DataNode | None = 1.0, dtype: DALIDataType | None = None, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Normally distributed random numbers (Box-Muller).
 
     The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.
@@ -49,7 +49,7 @@ def normal(input_0: Any = ..., /, *, mean: float | DataNode | None = ..., stddev
     - Output 0: type: `dtype`, default FLOAT; dimensions: by the arguments; layout: none
     """
 
-def uniform(input_0: Any = ..., /, *, range: float | Sequence[float] | DataNode | None = ..., values: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def uniform(input_0: Any = ..., /, *, range: float | Sequence[float] | DataNode | None = (-1.0, 1.0), values: float | Sequence[float] | DataNode | None = None, dtype: DALIDataType | None = None, shape: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """Uniformly distributed random numbers: from ``[range[0], range[1])``, or picked from `values`.
 
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.

@@ -3,12 +3,12 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.reductions``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
-def max(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def max(input_0: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, keep_dims: bool | None = False, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The largest element over axes; NaN is ignored. Without elements: the type's smallest number.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
@@ -16,7 +16,7 @@ def max(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: 
     - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def mean(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def mean(input_0: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, keep_dims: bool | None = False, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The mean over axes, FLOAT by default; an integer `dtype` drops the fraction.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
@@ -24,7 +24,7 @@ def mean(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names:
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def mean_square(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def mean_square(input_0: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, keep_dims: bool | None = False, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
@@ -32,7 +32,7 @@ def mean_square(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def min(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def min(input_0: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, keep_dims: bool | None = False, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The smallest element over axes; NaN is ignored. Without elements: the type's largest number.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
@@ -40,7 +40,7 @@ def min(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: 
     - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def rms(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def rms(input_0: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, keep_dims: bool | None = False, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The root of the mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
@@ -48,7 +48,7 @@ def rms(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: 
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def std_dev(input_0: Any, input_1: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., ddof: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def std_dev(input_0: Any, input_1: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, keep_dims: bool | None = False, ddof: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The standard deviation over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all).
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
@@ -56,7 +56,7 @@ def std_dev(input_0: Any, input_1: Any, /, *, axes: int | Sequence[int] | None =
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def sum(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def sum(input_0: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, keep_dims: bool | None = False, dtype: DALIDataType | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The sum over axes. Integers give UINT64 or INT64 by default; a sum that `dtype` cannot hold wraps around.
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
@@ -64,7 +64,7 @@ def sum(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: 
     - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def variance(input_0: Any, input_1: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., ddof: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def variance(input_0: Any, input_1: Any, /, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None, keep_dims: bool | None = False, ddof: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The variance over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all).
 
     - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32

@@ -3,12 +3,12 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.segmentation``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
-def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = ..., threshold: float | DataNode | None = ..., value: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = 0, threshold: float | DataNode | None = 0.0, value: int | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """The coordinates of a random pixel, INT64, one number per axis.
 
     With `foreground`, a pixel equal to `value` or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
@@ -18,7 +18,7 @@ def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = ..
     - Output 0: type: INT64; dimensions: 1; layout: none
     """
 
-def random_object_bbox(input_0: Any, /, *, background: int | DataNode | None = ..., cache_objects: bool | None = ..., class_weights: float | Sequence[float] | DataNode | None = ..., classes: int | Sequence[int] | DataNode | None = ..., foreground_prob: float | DataNode | None = ..., format: str | None = ..., ignore_class: bool | None = ..., k_largest: int | None = ..., output_class: bool | None = ..., threshold: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
+def random_object_bbox(input_0: Any, /, *, background: int | DataNode | None = 0, cache_objects: bool | None = False, class_weights: float | Sequence[float] | DataNode | None = None, classes: int | Sequence[int] | DataNode | None = None, foreground_prob: float | DataNode | None = 1.0, format: str | None = "anchor_shape", ignore_class: bool | None = False, k_largest: int | None = None, output_class: bool | None = False, threshold: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
 
     Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects. If no object is
@@ -29,7 +29,7 @@ def random_object_bbox(input_0: Any, /, *, background: int | DataNode | None = .
     - Output 0 and further ones: type: INT32; dimensions: by the arguments; layout: none
     """
 
-def select_masks(input_0: Any, input_1: Any, input_2: Any, /, *, reindex_masks: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
+def select_masks(input_0: Any, input_1: Any, input_2: Any, /, *, reindex_masks: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
     """The polygons of the given masks, in the order of the given ids, and their vertices.
 
     Inputs: ids of masks, INT32 [m], none twice; polygons, INT32 [n, 3]: id of the mask, first vertex, end of the vertices; vertices

@@ -3,19 +3,19 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.transforms``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
-def combine(input_0: Any, input_1: Any, /, *inputs: Any, reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def combine(input_0: Any, input_1: Any, /, *inputs: Any, reverse_order: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The product of transforms: the first input is applied first.
 
     - Input 0 and further ones (transforms): types: FLOAT; dimensions: 2 or 3
     - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
     """
 
-def crop(input_0: Any = ..., /, *, absolute: bool | None = ..., from_end: float | Sequence[float] | DataNode | None = ..., from_start: float | Sequence[float] | DataNode | None = ..., to_end: float | Sequence[float] | DataNode | None = ..., to_start: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def crop(input_0: Any = ..., /, *, absolute: bool | None = False, from_end: float | Sequence[float] | DataNode | None = (1.0,), from_start: float | Sequence[float] | DataNode | None = (0.0,), to_end: float | Sequence[float] | DataNode | None = (1.0,), to_start: float | Sequence[float] | DataNode | None = (0.0,), reverse_order: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """The scaling and translation that maps one box to another.
 
     An input is a transform that is applied first; the result is the product.
@@ -25,7 +25,7 @@ def crop(input_0: Any = ..., /, *, absolute: bool | None = ..., from_end: float 
     - Arguments that may be per frame: `from_end`, `from_start`, `to_end`, `to_start`
     """
 
-def rotation(input_0: Any = ..., /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., center: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def rotation(input_0: Any = ..., /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = None, center: float | Sequence[float] | DataNode | None = None, reverse_order: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """A rotation by an angle in degrees, about `center`; in three dimensions if `axis` is given.
 
     An input is a transform that is applied first; the result is the product.
@@ -35,7 +35,7 @@ def rotation(input_0: Any = ..., /, *, angle: float | DataNode, axis: float | Se
     - Arguments that may be per frame: `angle`, `axis`, `center`
     """
 
-def scale(input_0: Any = ..., /, *, scale: float | Sequence[float] | DataNode, center: float | Sequence[float] | DataNode | None = ..., ndim: int | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def scale(input_0: Any = ..., /, *, scale: float | Sequence[float] | DataNode, center: float | Sequence[float] | DataNode | None = None, ndim: int | None = None, reverse_order: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """A scaling, about `center`.
 
     An input is a transform that is applied first; the result is the product.
@@ -45,7 +45,7 @@ def scale(input_0: Any = ..., /, *, scale: float | Sequence[float] | DataNode, c
     - Arguments that may be per frame: `center`, `scale`
     """
 
-def shear(input_0: Any = ..., /, *, angles: float | Sequence[float] | DataNode | None = ..., center: float | Sequence[float] | DataNode | None = ..., shear: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def shear(input_0: Any = ..., /, *, angles: float | Sequence[float] | DataNode | None = None, center: float | Sequence[float] | DataNode | None = None, shear: float | Sequence[float] | DataNode | None = None, reverse_order: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """A shear, about `center`: of two numbers in two dimensions (xy, yx), of six in three (xy, xz, yx, yz, zx, zy).
 
     An input is a transform that is applied first; the result is the product.
@@ -55,7 +55,7 @@ def shear(input_0: Any = ..., /, *, angles: float | Sequence[float] | DataNode |
     - Arguments that may be per frame: `angles`, `center`, `shear`
     """
 
-def translation(input_0: Any = ..., /, *, offset: float | Sequence[float] | DataNode, reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def translation(input_0: Any = ..., /, *, offset: float | Sequence[float] | DataNode, reverse_order: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """A translation.
 
     An input is a transform that is applied first; the result is the product.

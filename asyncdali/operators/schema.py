@@ -108,6 +108,7 @@ class Arg:
     compiled  a function that is compiled as the user wrote it, even with conditional execution
     path      "read" or "write": it names files or directories that the operator reads or writes; see :func:`check_access`
     inert     the argument of DALI's operator has no effect here: `doc` says why, and users of the argument get a notice
+    choices   all strings that the operator accepts, if they are few; the stubs show them
     """
 
     name: str
@@ -119,6 +120,7 @@ class Arg:
     compiled: bool = False
     path: str = ""
     inert: bool = False
+    choices: tuple[str, ...] = ()
 
     @property
     def is_list(self) -> bool:

@@ -51,7 +51,8 @@ class VideoInput(Operator):
         args=(
             Arg("sequence_length", "int", REQUIRED, "Frames of a sequence.", stream=True),
             Arg("last_sequence_policy", "str", "partial",
-                'The last sequence of a video: "partial" (only the frames that are left) or "pad" (filled with frames of 0).', stream=True),
+                'The last sequence of a video: "partial" (only the frames that are left) or "pad" (filled with frames of 0).', stream=True,
+                choices=_POLICIES),
             Arg("blocking", "bool", False, "Wait for a video instead of failing."),
             Arg("no_copy", "bool", False, "Use the video in place. It must not change until it has been decoded."),
             Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),

@@ -163,7 +163,7 @@ def test_stubs_and_table_of_a_package(package, tmp_path):
     from asyncdali.graph import reference
 
     made = {Path(path).name: text for path, text in reference.package_files("One").items()}
-    assert "def shift(input_0: Any, /, *, by: int | None = ...," in made["fn.pyi"]
+    assert "def shift(input_0: Any, /, *, by: int | None = 1," in made["fn.pyi"]
     assert "- `by` (int; default `1`): The number." in made["operators.md"]
     with pytest.raises(ValueError, match="no installed package 'nobody'"):
         reference.package_files("nobody")

@@ -2,7 +2,7 @@
 # mypy: disable-error-code="overload-overlap"
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from asyncdali.imperative.devices import Device as _Device
@@ -23,25 +23,25 @@ _Where: TypeAlias = _Device | str | None
 from . import decoders as decoders
 from . import readers as readers
 @overload
-def dilate(input: _One, /, *, batch_size: None = None, device: _Where = None, anchor: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = [-1, -1], border_mode: str | None = 'constant', iterations: int | None = 1, mask_size: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = [3, 3]) -> _Tensor: ...
+def dilate(input: _One, /, *, batch_size: None = None, device: _Where = None, anchor: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = (-1, -1), border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", iterations: int | None = 1, mask_size: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = (3, 3)) -> _Tensor: ...
 @overload
-def dilate(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, anchor: int | Sequence[int] | _Any | None = [-1, -1], border_mode: str | None = 'constant', iterations: int | None = 1, mask_size: int | Sequence[int] | _Any | None = [3, 3]) -> _Batch:
+def dilate(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, anchor: int | Sequence[int] | _Any | None = (-1, -1), border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", iterations: int | None = 1, mask_size: int | Sequence[int] | _Any | None = (3, 3)) -> _Batch:
     """Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
 
     Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input."""
 
 @overload
-def erode(input: _One, /, *, batch_size: None = None, device: _Where = None, anchor: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = [-1, -1], border_mode: str | None = 'constant', iterations: int | None = 1, mask_size: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = [3, 3]) -> _Tensor: ...
+def erode(input: _One, /, *, batch_size: None = None, device: _Where = None, anchor: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = (-1, -1), border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", iterations: int | None = 1, mask_size: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = (3, 3)) -> _Tensor: ...
 @overload
-def erode(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, anchor: int | Sequence[int] | _Any | None = [-1, -1], border_mode: str | None = 'constant', iterations: int | None = 1, mask_size: int | Sequence[int] | _Any | None = [3, 3]) -> _Batch:
+def erode(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, anchor: int | Sequence[int] | _Any | None = (-1, -1), border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", iterations: int | None = 1, mask_size: int | Sequence[int] | _Any | None = (3, 3)) -> _Batch:
     """Makes bright regions smaller: every pixel becomes the least one under a rectangular mask.
 
     Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input."""
 
 @overload
-def median_blur(input: _One, /, *, batch_size: None = None, device: _Where = None, window_size: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = [3, 3]) -> _Tensor: ...
+def median_blur(input: _One, /, *, batch_size: None = None, device: _Where = None, window_size: int | Sequence[int] | _Tensor | np.ndarray[Any, Any] | None = (3, 3)) -> _Tensor: ...
 @overload
-def median_blur(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, window_size: int | Sequence[int] | _Any | None = [3, 3]) -> _Batch:
+def median_blur(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, window_size: int | Sequence[int] | _Any | None = (3, 3)) -> _Batch:
     """Every pixel becomes the median of the pixels in a window around it.
 
     Border pixels are repeated outside of the image. For an even number of pixels, it is the upper of the two middle values.
@@ -56,9 +56,9 @@ def peek_image_shape(input: _Any, /, *, batch_size: int | None = None, device: _
     Input: encoded bytes (1-D UINT8). Output: three numbers."""
 
 @overload
-def remap(input: _One, mapx: _One, mapy: _One, /, *, batch_size: None = None, device: _Where = None, interp: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, pixel_origin: str | None = 'corner') -> _Tensor: ...
+def remap(input: _One, mapx: _One, mapy: _One, /, *, batch_size: None = None, device: _Where = None, interp: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, pixel_origin: str | None = "corner") -> _Tensor: ...
 @overload
-def remap(input: _Any, mapx: _Any, mapy: _Any, /, *, batch_size: int | None = None, device: _Where = None, interp: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, pixel_origin: str | None = 'corner') -> _Batch:
+def remap(input: _Any, mapx: _Any, mapy: _Any, /, *, batch_size: int | None = None, device: _Where = None, interp: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, pixel_origin: str | None = "corner") -> _Batch:
     """Moves the pixels of images: output pixel (y, x) is the input's pixel at column ``mapx[y, x]`` and row ``mapy[y, x]``.
 
     Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
@@ -66,15 +66,15 @@ def remap(input: _Any, mapx: _Any, mapy: _Any, /, *, batch_size: int | None = No
     outside of the image are 0."""
 
 @overload
-def resize(input: _One, /, *, batch_size: None = None, device: _Where = None, antialias: _Bool | None = True, dtype: _Type | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | _Tensor | np.ndarray[Any, Any] | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | _Tensor | np.ndarray[Any, Any] | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | _Tensor | np.ndarray[Any, Any] | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = 'default', resize_longer: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, resize_shorter: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, resize_x: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, resize_y: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, resize_z: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, roi_end: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, roi_relative: _Bool | None = False, roi_start: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, save_attrs: _Bool | None = False, size: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, subpixel_scale: _Bool | None = True, temp_buffer_hint: int | None = 0) -> Any: ...
+def resize(input: _One, /, *, batch_size: None = None, device: _Where = None, antialias: _Bool | None = True, dtype: _Type | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | _Tensor | np.ndarray[Any, Any] | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | _Tensor | np.ndarray[Any, Any] | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | _Tensor | np.ndarray[Any, Any] | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, resize_shorter: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, resize_x: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, resize_y: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, resize_z: float | _Tensor | np.ndarray[Any, Any] | None = 0.0, roi_end: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, roi_relative: _Bool | None = False, roi_start: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, save_attrs: _Bool | None = False, size: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = None, subpixel_scale: _Bool | None = True, temp_buffer_hint: int | None = 0) -> Any: ...
 @overload
-def resize(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, antialias: _Bool | None = True, dtype: _Type | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | _Any | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | _Any | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | _Any | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = 'default', resize_longer: float | _Any | None = 0.0, resize_shorter: float | _Any | None = 0.0, resize_x: float | _Any | None = 0.0, resize_y: float | _Any | None = 0.0, resize_z: float | _Any | None = 0.0, roi_end: float | Sequence[float] | _Any | None = None, roi_relative: _Bool | None = False, roi_start: float | Sequence[float] | _Any | None = None, save_attrs: _Bool | None = False, size: float | Sequence[float] | _Any | None = None, subpixel_scale: _Bool | None = True, temp_buffer_hint: int | None = 0) -> Any:
+def resize(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, antialias: _Bool | None = True, dtype: _Type | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | _Any | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | _Any | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | _Any | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | _Any | None = 0.0, resize_shorter: float | _Any | None = 0.0, resize_x: float | _Any | None = 0.0, resize_y: float | _Any | None = 0.0, resize_z: float | _Any | None = 0.0, roi_end: float | Sequence[float] | _Any | None = None, roi_relative: _Bool | None = False, roi_start: float | Sequence[float] | _Any | None = None, save_attrs: _Bool | None = False, size: float | Sequence[float] | _Any | None = None, subpixel_scale: _Bool | None = True, temp_buffer_hint: int | None = 0) -> Any:
     """Resizes images. It is the same operator as `resize`; in DALI it uses another library on a GPU."""
 
 @overload
-def warp_perspective(input: _One, matrix_input: _One | None = None, /, *, batch_size: None = None, device: _Where = None, border_mode: str | None = 'constant', fill_value: float | Sequence[float] | None = [], interp_type: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, inverse_map: _Bool | None = True, matrix: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = [], pixel_origin: str | None = 'corner', size: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = []) -> _Tensor: ...
+def warp_perspective(input: _One, matrix_input: _One | None = None, /, *, batch_size: None = None, device: _Where = None, border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", fill_value: float | Sequence[float] | None = (), interp_type: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, inverse_map: _Bool | None = True, matrix: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = (), pixel_origin: Literal["corner", "center"] | None = "corner", size: float | Sequence[float] | _Tensor | np.ndarray[Any, Any] | None = ()) -> _Tensor: ...
 @overload
-def warp_perspective(input: _Any, matrix_input: _Any | None = None, /, *, batch_size: int | None = None, device: _Where = None, border_mode: str | None = 'constant', fill_value: float | Sequence[float] | None = [], interp_type: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, inverse_map: _Bool | None = True, matrix: float | Sequence[float] | _Any | None = [], pixel_origin: str | None = 'corner', size: float | Sequence[float] | _Any | None = []) -> _Batch:
+def warp_perspective(input: _Any, matrix_input: _Any | None = None, /, *, batch_size: int | None = None, device: _Where = None, border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", fill_value: float | Sequence[float] | None = (), interp_type: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, inverse_map: _Bool | None = True, matrix: float | Sequence[float] | _Any | None = (), pixel_origin: Literal["corner", "center"] | None = "corner", size: float | Sequence[float] | _Any | None = ()) -> _Batch:
     """Warps images by a perspective transform, as OpenCV's warpPerspective.
 
     The transform, three rows of three numbers (x, y, 1), is `matrix` or the second input, FLOAT [3, 3], which may be per frame. It maps

@@ -3,7 +3,7 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.experimental``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.regrouping.calls import batch_by as batch_by
@@ -15,7 +15,7 @@ from . import decoders as decoders
 from . import inputs as inputs
 from . import readers as readers
 
-def dilate(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def dilate(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = (-1, -1), border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", iterations: int | None = 1, mask_size: int | Sequence[int] | DataNode | None = (3, 3), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
 
     Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
@@ -25,7 +25,7 @@ def dilate(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = .
     - Arguments that may be per frame: `anchor`, `mask_size`
     """
 
-def erode(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def erode(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = (-1, -1), border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", iterations: int | None = 1, mask_size: int | Sequence[int] | DataNode | None = (3, 3), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Makes bright regions smaller: every pixel becomes the least one under a rectangular mask.
 
     Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
@@ -35,7 +35,7 @@ def erode(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = ..
     - Arguments that may be per frame: `anchor`, `mask_size`
     """
 
-def median_blur(input_0: Any, /, *, window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def median_blur(input_0: Any, /, *, window_size: int | Sequence[int] | DataNode | None = (3, 3), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Every pixel becomes the median of the pixels in a window around it.
 
     Border pixels are repeated outside of the image. For an even number of pixels, it is the upper of the two middle values.
@@ -46,7 +46,7 @@ def median_blur(input_0: Any, /, *, window_size: int | Sequence[int] | DataNode 
     - Arguments that may be per frame: `window_size`
     """
 
-def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., batch_processing: bool | None = ..., blocks: int | Sequence[int] | None = ..., threads_per_block: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any = None, batch_processing: bool | None = False, blocks: int | Sequence[int] | None = None, threads_per_block: int | Sequence[int] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
 
     Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
@@ -60,7 +60,7 @@ def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3
     - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def remap(input_0: Any, input_1: Any, input_2: Any, /, *, interp: DALIInterpType | None = ..., pixel_origin: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def remap(input_0: Any, input_1: Any, input_2: Any, /, *, interp: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, pixel_origin: str | None = "corner", name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Moves the pixels of images: output pixel (y, x) is the input's pixel at column ``mapx[y, x]`` and row ``mapy[y, x]``.
 
     Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
@@ -74,7 +74,7 @@ def remap(input_0: Any, input_1: Any, input_2: Any, /, *, interp: DALIInterpType
     - Example: [[[10], [20]], [[30], [40]]] and [[0.5, 1.0], [0.5, 1.5]] and [[0.5, 0.5], [1.5, 9.0]] gives [[[10], [15]], [[30], [0]]]
     """
 
-def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+def resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, save_attrs: bool | None = False, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Resizes images. It is the same operator as `resize`; in DALI it uses another library on a GPU.
 
     - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
@@ -82,7 +82,7 @@ def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType
     - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
     """
 
-def warp_perspective(input_0: Any, input_1: Any = ..., /, *, border_mode: str | None = ..., fill_value: float | Sequence[float] | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., pixel_origin: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def warp_perspective(input_0: Any, input_1: Any = ..., /, *, border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] | None = "constant", fill_value: float | Sequence[float] | None = (), interp_type: DALIInterpType | None = DALIInterpType.INTERP_LINEAR, inverse_map: bool | None = True, matrix: float | Sequence[float] | DataNode | None = (), pixel_origin: Literal["corner", "center"] | None = "corner", size: float | Sequence[float] | DataNode | None = (), name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Warps images by a perspective transform, as OpenCV's warpPerspective.
 
     The transform, three rows of three numbers (x, y, 1), is `matrix` or the second input, FLOAT [3, 3], which may be per frame. It maps

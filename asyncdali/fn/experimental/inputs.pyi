@@ -3,12 +3,12 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.experimental.inputs``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
-def video(*, sequence_length: int, last_sequence_policy: str | None = ..., blocking: bool | None = ..., no_copy: bool | None = ..., affine: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def video(*, sequence_length: int, last_sequence_policy: Literal["partial", "pad"] | None = "partial", blocking: bool | None = False, no_copy: bool | None = False, affine: bool | None = True, name: str | None = None, device: Literal["cpu", "mixed"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Decodes videos that the program feeds, a batch of sequences of frames at a time.
 
     Feed one encoded video at a time: ``pipe.feed_input(name, [bytes])`` with a 1-D UINT8 array. Further samples are ignored.

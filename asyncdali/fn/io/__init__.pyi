@@ -3,7 +3,7 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.io``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType

@@ -3,12 +3,12 @@
 """Operators as functions on nodes of a graph: ``asyncdali.fn.io.file``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
-def read(input_0: Any, /, *, allow_remote_entries: bool | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., use_o_direct: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+def read(input_0: Any, /, *, allow_remote_entries: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, use_o_direct: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
 
     Paths come from data, so only local files are allowed, and URLs only with `allow_remote_entries`.

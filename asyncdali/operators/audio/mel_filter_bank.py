@@ -103,6 +103,9 @@ class _AxisMatrix(KernelOperator):
         return Planned([output], [self.kernels.make_axis_matrix_step(source, output, axis, matrix) for matrix in matrices.values()])
 
 
+_FORMULAS = ("slaney", "htk")
+
+
 @register
 class MelFilterBank(_AxisMatrix):
     schema = Schema(
@@ -117,7 +120,7 @@ class MelFilterBank(_AxisMatrix):
         args=(
             Arg("freq_high", "float", 0.0, "Highest frequency in Hz; by default half of `sample_rate`."),
             Arg("freq_low", "float", 0.0, "Lowest frequency in Hz."),
-            Arg("mel_formula", "str", "slaney", 'The mel scale: "slaney" (linear below 1 kHz) or "htk".'),
+            Arg("mel_formula", "str", "slaney", 'The mel scale: "slaney" (linear below 1 kHz) or "htk".', choices=_FORMULAS),
             Arg("nfilter", "int", 128, "Number of filters."),
             Arg("normalize", "bool", True, "Filters have an integral of 1; otherwise a peak of 1."),
             Arg("sample_rate", "float", 44100.0, "Sampling rate of the signal in Hz."),
@@ -134,7 +137,7 @@ class MelFilterBank(_AxisMatrix):
             raise ValueError(f"`sample_rate` should be greater than 0, got {rate}")
         if not 0 <= low < high <= rate:
             raise ValueError(f"expected 0 <= `freq_low` < `freq_high` <= `sample_rate`, got {low}, {high} and {rate}")
-        if spec.constant("mel_formula") not in ("slaney", "htk"):
+        if spec.constant("mel_formula") not in _FORMULAS:
             raise ValueError(f'Unsupported `mel_formula` {spec.constant("mel_formula")!r}; supported are "slaney" and "htk"')
         self._high = high
 

@@ -29,7 +29,8 @@ class PreemphasisFilter(SampleOperator):
         gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("border", "str", "clamp", 'Value before the first sample: "zero", "clamp" (the first sample), "reflect" (the second).'),
+            Arg("border", "str", "clamp", 'Value before the first sample: "zero", "clamp" (the first sample), "reflect" (the second).',
+                choices=_BORDERS),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output."),
             Arg("preemph_coeff", "float", 0.97, "The coefficient.", tensor=True),
         ),

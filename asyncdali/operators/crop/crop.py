@@ -27,7 +27,8 @@ WINDOW_ARGS = (
         'Treatment of a window beyond the input: "error", "constant" or "pad" (filled with `fill_values`), "trim_to_shape" (cut).',
     ),
     Arg("output_dtype", "dtype", None, "Deprecated name of `dtype`."),
-    Arg("rounding", "str", "round", 'How the window\'s start becomes an integer: "round" (half away from zero) or "truncate".'),
+    Arg("rounding", "str", "round", 'How the window\'s start becomes an integer: "round" (half away from zero) or "truncate".',
+        choices=rules.ROUNDINGS),
 )  # fmt: skip
 WINDOW_DEPRECATED: dict[str, str | None] = {"image_type": None, "output_dtype": "dtype"}
 

@@ -63,6 +63,7 @@ class Slice(Operator):
                 "out_of_bounds_policy", "str", "error",
                 'Treatment of a window beyond the input: "error", "constant" or "pad" (filled with `fill_values`), "trim_to_shape" (cut), '
                 '"edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input is extended beyond its bounds.',
+                choices=_POLICIES,
             ),
             Arg("output_dtype", "dtype", None, "Deprecated name of `dtype`."),
         ),

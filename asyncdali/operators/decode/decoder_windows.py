@@ -15,8 +15,9 @@ CROP_ARGS = (
     Arg("crop_pos_x", "float", 0.5, "Horizontal position, 0 (left) to 1 (right).", tensor=True),
     Arg("crop_pos_y", "float", 0.5, "Vertical position, 0 (top) to 1 (bottom).", tensor=True),
     Arg("crop_pos_z", "float", 0.5, "Position along the depth, 0 to 1; images have no depth.", tensor=True),
-    Arg("rounding", "str", "round", 'How the window\'s start becomes an integer: "round" (half away from zero) or "truncate".'),
-)
+    Arg("rounding", "str", "round", 'How the window\'s start becomes an integer: "round" (half away from zero) or "truncate".',
+        choices=crop_rules.ROUNDINGS),
+)  # fmt: skip
 
 
 def check_crop(spec: Spec) -> None:

@@ -62,7 +62,8 @@ class DecodeVideo(Operator):
             Arg("stride", "int", None, "Frames between two of the output; default 1.", tensor=True),
             Arg("pad_mode", "str", "constant",
                 'Frames in place of missing ones: "constant" (`fill_value`), "edge" (or "repeat"), "reflect_1001" (or '
-                '"symmetric"), "reflect_101" (or "reflect"); "none": a range of frames ends with the video, any other is an error.'),
+                '"symmetric"), "reflect_101" (or "reflect"); "none": a range of frames ends with the video, any other is an error.',
+                choices=tuple(PAD_MODES)),
             Arg("fill_value", "int_list", [0], 'Value for `pad_mode="constant"`: one (0 to 255), or one per channel.'),
             Arg("build_index", "bool", True, "No effect: all frames are always located before decoding.", inert=True),
             Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),

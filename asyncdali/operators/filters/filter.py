@@ -37,6 +37,7 @@ CORRELATE = Table(
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT16, DALIDataType.FLOAT,
 )  # fmt: skip
+_MODES = ("same", "valid")
 BORDERS = ("reflect_101", "reflect_1001", "wrap", "clamp", "constant")
 _OTHER_NAMES = {
     "101": "reflect_101", "1001": "reflect_1001", "reflect": "reflect_1001", "edge": "clamp", "pad": "constant", "fill": "constant",
@@ -73,7 +74,8 @@ class Filter(KernelOperator):
             ),
             Arg("border", "str", "reflect_101", f"Values outside the input: {', '.join(BORDERS)}."),
             Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),
-            Arg("mode", "str", "same", '"same" (extents are kept) or "valid" (only positions where the whole filter is inside).'),
+            Arg("mode", "str", "same", '"same" (extents are kept) or "valid" (only positions where the whole filter is inside).',
+                choices=_MODES),
         ),
     )
 
@@ -84,7 +86,7 @@ class Filter(KernelOperator):
         if self._border not in BORDERS:
             names = ", ".join((*BORDERS, *(f"{other} ({name})" for other, name in _OTHER_NAMES.items())))
             raise ValueError(f"Unknown `border` {spec.constant('border')!r}; supported are {names}")
-        if spec.constant("mode") not in ("same", "valid"):
+        if spec.constant("mode") not in _MODES:
             raise ValueError(f'Unknown `mode` {spec.constant("mode")!r}; supported are "same" and "valid"')
         if spec.input_count == 3 and self._border != "constant":
             raise ValueError('a third input, the fill value, needs border="constant"')

@@ -131,7 +131,7 @@ def _morphology_arguments(outside: str) -> tuple[Arg, ...]:
     text = ", ".join(f'"{name}"' for name in BORDERS)
     return (
         Arg("anchor", "int_list", [-1, -1], "The mask's pixel (x, y) at the output's pixel; negative: the middle.", tensor=True),
-        Arg("border_mode", "str", "constant", f"Pixels outside the image: {text}; constant: {outside}."),
+        Arg("border_mode", "str", "constant", f"Pixels outside the image: {text}; constant: {outside}.", choices=tuple(BORDERS)),
         Arg("iterations", "int", 1, "Number of times that the operation is applied."),
         Arg("mask_size", "int_list", [3, 3], "Width and height of the mask, in pixels.", tensor=True),
     )

@@ -37,7 +37,8 @@ class ResizeCropMirror(Resize):
             *_KEPT,
             *_CROP_ARGS,
             Arg("mirror", "int", 0, "Axes to flip: 1 horizontal, 2 vertical, 4 depth, or a sum of these.", tensor=True),
-            Arg("rounding", "str", "round", 'How the window\'s start becomes an integer: "round" (half away from zero) or "truncate".'),
+            Arg("rounding", "str", "round", 'How the window\'s start becomes an integer: "round" (half away from zero) or "truncate".',
+                choices=crop_rules.ROUNDINGS),
         ),
         devices=("cpu", "gpu"),
     )

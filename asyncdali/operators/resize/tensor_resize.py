@@ -49,7 +49,7 @@ class TensorResize(Resize):
                 '"not_smaller" (one scale for all, no extent above or below the given one; not with `scales`).',
             ),
             Arg("scales", "float_list", None, "Output extents per extent of the whole input; 0 = not given, negative flips.", tensor=True),
-            Arg("size_rounding", "str", "round", 'Rounding of fractional extents: "round", "truncate" or "ceil".'),
+            Arg("size_rounding", "str", "round", 'Rounding of fractional extents: "round", "truncate" or "ceil".', choices=rules.ROUNDINGS),
             Arg("sizes", "float_list", None, "Output extents; 0 = not given, negative flips; one for all axes is enough.", tensor=True),
         ),
     )  # fmt: skip

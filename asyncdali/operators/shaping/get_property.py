@@ -18,6 +18,9 @@ def text_batch(texts: list[bytes]) -> Batch:
     return batch
 
 
+_KEYS = ("layout", "source_info")
+
+
 @register
 class GetProperty(Operator):
     on_cuda = True
@@ -28,13 +31,13 @@ class GetProperty(Operator):
         gives=(Output(DALIDataType.UINT8, 1, ""),),
         devices=("cpu", "gpu"),
         metadata_inputs=(0,),
-        args=(Arg("key", "str", REQUIRED, '"layout" or "source_info".'),),
+        args=(Arg("key", "str", REQUIRED, '"layout" or "source_info".', choices=_KEYS),),
     )
     eager = True
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        if spec.constant("key") not in ("layout", "source_info"):
+        if spec.constant("key") not in _KEYS:
             raise RuntimeError(f"unknown property key {spec.constant('key')!r}; known are 'layout' and 'source_info'")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -92,12 +92,13 @@ class WarpPerspective(KernelOperator):
         input_names=("input", "matrix_input"),
         devices=("cpu", "gpu"),
         args=(
-            Arg("border_mode", "str", "constant", f"Pixels outside the input: {', '.join(_BORDERS)}."),
+            Arg("border_mode", "str", "constant", f"Pixels outside the input: {', '.join(_BORDERS)}.", choices=_BORDERS),
             Arg("fill_value", "float_list", [], "Value outside the input for `constant`: one (by default 0), or one per channel of HWC."),
             Arg("interp_type", "interp", DALIInterpType.INTERP_LINEAR, "INTERP_NN, INTERP_LINEAR or INTERP_CUBIC."),
             Arg("inverse_map", "bool", True, "Whether the transform maps from the output to the input."),
             Arg("matrix", "float_list", [], "The transform, row by row.", tensor=True),
-            Arg("pixel_origin", "str", "corner", 'Position of (0, 0) in the first pixel: its "corner" or its "center" (as in OpenCV).'),
+            Arg("pixel_origin", "str", "corner", 'Position of (0, 0) in the first pixel: its "corner" or its "center" (as in OpenCV).',
+                choices=_ORIGINS),
             Arg("size", "float_list", [], "Output extents (H, W), rounded; by default the input's.", tensor=True),
         ),
     )

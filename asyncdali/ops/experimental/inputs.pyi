@@ -3,7 +3,7 @@
 """Operators as classes; their objects are called with nodes of a graph: ``asyncdali.ops.experimental.inputs``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
@@ -22,7 +22,7 @@ class Video:
     Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg.
     """
 
-    def __init__(self, *, sequence_length: int, last_sequence_policy: str | None = ..., blocking: bool | None = ..., no_copy: bool | None = ..., affine: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __init__(self, *, sequence_length: int, last_sequence_policy: Literal["partial", "pad"] | None = "partial", blocking: bool | None = False, no_copy: bool | None = False, affine: bool | None = True, name: str | None = None, device: Literal["cpu", "mixed"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> None: ...
     @property
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...

@@ -3,7 +3,7 @@
 """Operators as classes; their objects are called with nodes of a graph: ``asyncdali.ops.io.file``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
@@ -17,7 +17,7 @@ class Read:
     - Output 0: type: UINT8; dimensions: 1; layout: none
     """
 
-    def __init__(self, *, allow_remote_entries: bool | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., use_o_direct: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __init__(self, *, allow_remote_entries: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, use_o_direct: bool | None = False, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> None: ...
     @property
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...

@@ -160,7 +160,7 @@ def from_torch_dataset(
         arguments["prefetch_queue_depth"] = prefetch_queue_depth or pipe.py_num_workers + 1
     elif prefetch_queue_depth is not None:
         raise ValueError("prefetch_queue_depth is for parallel sources")
-    nodes = fn.external_source(source, num_outputs=num_outputs, batch=True, batch_info=True, parallel=parallel, **arguments)
+    nodes: Any = fn.external_source(source, num_outputs=num_outputs, batch=True, batch_info=True, parallel=parallel, **arguments)
     return dict(zip(keys, nodes, strict=True)) if keys is not None else nodes
 
 

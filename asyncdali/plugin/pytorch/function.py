@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -63,7 +63,12 @@ class TorchPythonFunction:
     here."""
 
     def __init__(
-        self, function: Callable[..., Any], num_outputs: int = 1, device: str = "cpu", batch_processing: bool = False, **arguments: Any
+        self,
+        function: Callable[..., Any],
+        num_outputs: int = 1,
+        device: Literal["cpu", "gpu"] = "cpu",
+        batch_processing: bool = False,
+        **arguments: Any,
     ):
         self._operator = _ops.DLTensorPythonFunction(
             function=_TorchFunction(function), num_outputs=num_outputs, device=device, batch_processing=batch_processing, **arguments

@@ -69,7 +69,7 @@ class NumpyReader(ListedReader):
             *listing_args("*.npy"),
             Arg("cache_header_information", "bool", False, "Keep the headers: files are expected not to change."),
             Arg("fill_value", "float", 0.0, 'Value outside of the array, for `out_of_bounds_policy` "pad".'),
-            Arg("out_of_bounds_policy", "str", "error", 'Regions beyond the array: "error", "pad" or "trim_to_shape".'),
+            Arg("out_of_bounds_policy", "str", "error", 'Regions beyond the array: "error", "pad" or "trim_to_shape".', choices=_POLICIES),
             Arg("register_buffers", "bool", True, "No effect: GPUDirect Storage is not used.", inert=True),
             Arg("rel_roi_end", "float_list", None, "End of the region, as fractions of the extents.", tensor=True),
             Arg("rel_roi_shape", "float_list", None, "Extents of the region, as fractions of the array's.", tensor=True),

@@ -23,6 +23,7 @@ from ..remote.remote import Opener
 from .video_files import MAX_IDLE, VideoFile, VideoPool, index_video
 from .video_sequences import ListedVideo, Pattern, all_sequences, frame_bounds, rate_bounds, read_video_list, time_bounds
 
+_FORMATS = ("timestamps", "frames")
 _ROUNDING = {
     "start_down_end_up": (False, True), "start_up_end_down": (True, False), "all_up": (True, True), "all_down": (False, False),
 }  # fmt: skip
@@ -261,14 +262,15 @@ class ExperimentalVideoReader(_VideoReader):
         args=(
             *_SOURCE_ARGS,
             Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`; paths are used unchanged.", path="read"),
-            Arg("file_list_format", "str", "timestamps", 'Unit of start and end: "timestamps" (seconds) or "frames".', stream=True),
+            Arg("file_list_format", "str", "timestamps", 'Unit of start and end: "timestamps" (seconds) or "frames".', stream=True,
+                choices=_FORMATS),
             Arg("file_list_rounding", "str", "start_down_end_up",
                 "How times between frames and fractions of frames are rounded: start_down_end_up, start_up_end_down, all_up, all_down.",
-                stream=True),
+                stream=True, choices=tuple(_ROUNDING)),
             Arg("file_list_include_end", "bool", True, "No effect, as in DALI: the end is the first frame that is not read.", inert=True),
             Arg("pad_mode", "str", "none",
                 'Frames after the end: "none" (sequences end with the video), "constant" (`fill_value`), "edge" (or '
-                '"repeat"), "reflect_1001" (or "symmetric"), "reflect_101" (or "reflect").', stream=True),
+                '"repeat"), "reflect_1001" (or "symmetric"), "reflect_101" (or "reflect").', stream=True, choices=tuple(PAD_MODES)),
             Arg("fill_value", "int_list", [0], 'Value for `pad_mode="constant"`: one (0 to 255), or one per channel.'),
             Arg("uniform_sample", "bool", False,
                 "One sequence per video (or part), spread evenly over it; `stride`, `step` and `pad_mode` are then ignored.", stream=True),
@@ -279,7 +281,7 @@ class ExperimentalVideoReader(_VideoReader):
     def __init__(self, spec: Spec, environment: Environment):
         constant = spec.constant
         check_pad_mode(constant("pad_mode"))
-        if constant("file_list_format") not in ("timestamps", "frames"):
+        if constant("file_list_format") not in _FORMATS:
             raise ValueError(f"Invalid file_list_format: {constant('file_list_format')}; it is 'timestamps' or 'frames'")
         if constant("file_list_rounding") not in _ROUNDING:
             raise ValueError(f"Invalid file_list_rounding: {constant('file_list_rounding')}; it is one of {', '.join(_ROUNDING)}")

@@ -1,0 +1,98 @@
+"""Type checkers of users accept the examples, infer what calls return, and find wrong choices."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FRAMEWORKS = {"jax_loop": "jax"}
+"""Examples whose decorators belong to a framework: they are untyped without it."""
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if importlib.util.find_spec(FRAMEWORKS.get(path.stem, "sys")))
+
+PROGRAM = """
+from __future__ import annotations
+
+from asyncdali import DataNode, Pipeline, fn, pipeline_def, types
+
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None)
+def training(data: str) -> tuple[DataNode, DataNode]:
+    jpegs, labels = fn.readers.file(file_root=data)
+    one: DataNode = fn.external_source(len)
+    several: list[DataNode] = fn.external_source(len, num_outputs=2)
+    images: DataNode = fn.decoders.image(jpegs, device="mixed", output_type=types.RGB)
+    images = fn.crop(images, crop=[2, 2], rounding="truncate")
+    mixed: DataNode = 2 * images + one[0] - several[1] / 3 // -abs(one)
+    chosen: DataNode = (mixed > 1) & (mixed != one)
+    return fn.rotate(mixed, angle=fn.random.uniform(range=(-1.0, 1.0)), fill_value=0.5), chosen
+
+
+pipe: Pipeline = training("data", seed=3)
+"""
+WRONG = [
+    ('device="mixed"', 'device="gpx"'), ('rounding="truncate"', 'rounding="floor"'), ("num_outputs=2", "batch=False"),
+    ("fill_value=0.5", "fill_values=0.5"), ("output_type=types.RGB", 'output_type="RGB"'),
+]  # fmt: skip
+"""Text of PROGRAM, and a mistake in its place."""
+
+
+def mypy(folder, cache, *files):
+    """The output of mypy's strict mode, without what it says about asyncdali itself: users have the package in site-packages."""
+    pytest.importorskip("mypy")
+    command = [sys.executable, "-m", "mypy", "--config-file=", "--strict", "--ignore-missing-imports", "--follow-imports", "silent"]
+    return subprocess.run(
+        [*command, "--cache-dir", str(cache), *map(str, files)], cwd=folder, capture_output=True, text=True, timeout=500, check=False,
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+def pyright(folder, **programs):
+    """The result of pyright for a folder with these programs."""
+    if importlib.util.find_spec("pyright") is None:
+        pytest.skip("pyright is not installed")
+    folder.mkdir()
+    for name, text in programs.items():
+        (folder / f"{name}.py").write_text(text)
+    settings = {"extraPaths": [str(ROOT)], "reportMissingImports": False, "reportMissingModuleSource": False}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", str(folder)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("mypy")
+
+
+@pytest.mark.slow  # 20 s of a processor
+def test_mypy_accepts_the_examples(tmp_path, cache):
+    done = mypy(tmp_path, cache, *EXAMPLES)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_mypy_knows_results_and_finds_mistakes(tmp_path, cache):
+    (tmp_path / "right.py").write_text(PROGRAM)
+    done = mypy(tmp_path, cache, "right.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for number, (right, wrong) in enumerate(WRONG):
+        assert PROGRAM.count(right) == 1
+        (tmp_path / f"wrong{number}.py").write_text(PROGRAM.replace(right, wrong))
+    done = mypy(tmp_path, cache, *sorted(tmp_path.glob("wrong*.py")))
+    assert all(f"wrong{number}.py:" in done.stdout for number in range(len(WRONG))), done.stdout
+
+
+@pytest.mark.slow
+def test_pyright_accepts_the_examples_and_finds_mistakes(tmp_path):
+    done = pyright(tmp_path / "right", program=PROGRAM, **{path.stem: path.read_text() for path in EXAMPLES})
+    assert done.returncode == 0 and "0 errors" in done.stdout, done.stdout + done.stderr
+    programs = {f"wrong{number}": PROGRAM.replace(*pair) for number, pair in enumerate(WRONG)}
+    done = pyright(tmp_path / "wrong", **programs)
+    assert all(f"{name}.py:" in done.stdout for name in programs), done.stdout
