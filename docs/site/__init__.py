@@ -9,6 +9,7 @@
 - operators.py: a page for each operator, from its declaration.
 - examples.py: an example of each operator; programs.py: runs them. gallery.py, drawings.py: pictures of what they do.
 - costs.py: measured times beside DALI's. wishes.py: an index by what readers want.
+- charts.py: charts of the measurements. troubles.py: checks of the doctor and classes of errors.
 - conf.py: Sphinx's settings. inventories.py: names of torch, NumPy and JAX that pages link to.
 - check.py: what every built page must have. browser.py: opens pages in Chromium.
 """

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 SHOWN = (
-    "index", "operators/index", "operators/erase", "operators/spectrogram", "gallery/index", "gallery/policies", "wishes", "which_knob",
+    "index", "start", "coming_from/torch", "operators/erase", "gallery/index", "gallery/policies", "wishes", "benchmarks/charts",
 )  # fmt: skip
 """Pages of the screenshots."""
 

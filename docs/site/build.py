@@ -15,7 +15,7 @@ from pathlib import Path
 
 from asyncdali._version import __version__
 
-from . import check, costs, gallery, operators, staging, wishes
+from . import charts, check, costs, gallery, operators, staging, troubles, wishes
 
 ADDRESS = "https://asyncdali.github.io/asyncdali"
 OUTPUT = staging.ROOT / "build" / "site"
@@ -65,6 +65,9 @@ def generate(source: Path) -> None:
     sections = {name: {"Example": made.sections[name], "Cost": costs.section(measured[name]) if name in measured else []} for name in names}
     operators.write(source, sections)
     gallery.write(source, made)
+    charts.write(source)
+    with open(source / "troubleshooting.md", "a", encoding="utf-8") as file:
+        file.write(troubles.sections())
     (source / "wishes.md").write_text(wishes.page(), encoding="utf-8")
 
 
@@ -81,12 +84,13 @@ def unlisted(source: Path) -> list[str]:
             for line in block.splitlines():
                 entry = posixpath.normpath(posixpath.join(folder, line.strip()))
                 listed |= {entry, *(other for other in every if ":glob:" in block and other != name and fnmatch.fnmatchcase(other, entry))}
-    return sorted(set(every) - listed)
+    orphans = {name for name, path in every.items() if path.read_text(encoding="utf-8").startswith("---\norphan: true\n")}
+    return sorted(set(every) - listed - orphans)
 
 
 def contents(caption: str, names: list[str]) -> str:
     """A list of contents for the navigation; nothing for no pages."""
-    return "\n```{toctree}\n:caption: " + caption + "\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n" if names else ""
+    return "\n```{toctree}\n:caption: " + caption + "\n:maxdepth: 1\n:hidden:\n\n" + "\n".join(names) + "\n```\n" if names else ""
 
 
 def title_of(text: str) -> str:

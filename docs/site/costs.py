@@ -43,7 +43,7 @@ def _number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
-def _facts(text: str) -> tuple[str, str, str, str]:
+def facts(text: str) -> tuple[str, str, str, str]:
     """Command, date, commit and machine of a page of figures."""
     head = " ".join(text.split("```")[0].split())
     command = re.search(r"`(python -m [^`]*)`", head)
@@ -57,7 +57,7 @@ def cpu(path: Path = RESULTS / "operators.md") -> Table:
     """The cases of the CPU's table."""
     text = path.read_text(encoding="utf-8")
     found = [Cost(case, _number(ours), _number(dali), "CPU", family) for case, family, ours, dali, _ in ROW.findall(text)]
-    return Table(found, *_facts(text))
+    return Table(found, *facts(text))
 
 
 def gpu(path: Path = RESULTS / "gpu-operators.md") -> Table:
@@ -70,7 +70,7 @@ def gpu(path: Path = RESULTS / "gpu-operators.md") -> Table:
         samples = int(head[1])
         for case, ours, dali, _ in GPU_ROW.findall(part):
             found.append(Cost(case, float(ours) * 1000 / samples, float(dali) * 1000 / samples, "GPU", f"{samples} pictures {head[2]}"))
-    return Table(found, *_facts(text))
+    return Table(found, *facts(text))
 
 
 def operator_of(case: str, names: set[str]) -> str | None:

@@ -169,7 +169,7 @@ def policies(folder: Path) -> list[str]:
         file = f"policy-{k}.webp"
         sheet.save(folder / PICTURES / file, "WEBP", quality=82)
         shown = Shown(file, sheet.size, f"Contact sheet of 16 pictures after {call}", call)
-        lines += ["", f"## {title}", "", "```python", text.rstrip(), "```", "", *strip([shown], "../")]
+        lines += ["", f"## {title}", "", *strip([shown], "../"), "", "```python", text.rstrip(), "```"]
     return lines
 
 

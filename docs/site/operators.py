@@ -98,9 +98,14 @@ def facts(schema: Schema) -> str:
     return f"Devices: {', '.join(f'`{name}`' for name in schema.devices)} · inputs: {_count(*schema.inputs)} · outputs: {outputs}"
 
 
-def page(schema: Schema, parts: dict[str, list[str]], relatives: list[Schema]) -> str:
-    """The page of one operator. `parts` has the lines of further sections by title; `relatives` are the operators of its family."""
-    lines = [f"# fn.{schema.name}", "", *reference._paragraphs(schema.doc), facts(schema), ""]
+def page(schema: Schema, parts: dict[str, list[str]], family: str, relatives: list[Schema]) -> str:
+    """The page of one operator. `parts` has the lines of further sections by title; `relatives` are the operators of its family.
+
+    The page is in no list of contents: 140 entries in the navigation of every page would double the bytes and the time of the build.
+    """
+    anchor = family.lower().replace(" ", "-")
+    lines = ["---", "orphan: true", "---", "", f"[Operators](index.md) › [{family}](index.md#{anchor})", "", f"# fn.{schema.name}", ""]
+    lines += [*reference._paragraphs(schema.doc), facts(schema), ""]
     for title in ("Example", "Cost"):
         if parts.get(title):
             lines += [f"## {title}", "", *parts[title], ""]
@@ -133,7 +138,7 @@ def index(found: dict[str, list[Schema]]) -> str:
     lines += ["## Arguments of every operator", ""]
     for arg in COMMON_ARGUMENTS:
         lines += [f"- `{arg.name}` ({arg.describe()}; default `{arg.default!r}`): {arg.doc}"]
-    lines += ["", "```{toctree}", ":hidden:", "", *(schema.name for own in found.values() for schema in own), "```", ""]
+    lines.append("")
     return "\n".join(lines)
 
 
@@ -142,7 +147,7 @@ def write(folder: Path, sections: dict[str, dict[str, list[str]]]) -> None:
     target = folder / "operators"
     target.mkdir(parents=True, exist_ok=True)
     found = families()
-    for own in found.values():
+    for family, own in found.items():
         for schema in own:
-            (folder / page_of(schema.name)).write_text(page(schema, sections.get(schema.name, {}), own), encoding="utf-8")
+            (folder / page_of(schema.name)).write_text(page(schema, sections.get(schema.name, {}), family, own), encoding="utf-8")
     (target / "index.md").write_text(index(found), encoding="utf-8")

@@ -120,8 +120,11 @@ WISHES: dict[str, str] = {
     "size of a picture without decoding": "peek_image_shape shapes",
     "save a picture to look at": "dump_image",
     # --- whole jobs
-    "find out why it is slow": "page:which_knob.md",
+    "resume after a crash": "page:guides/checkpoints.md",
+    "find out why it is slow": "page:which_knob.md page:guides/throughput.md",
     "skip broken files": "page:bad_data.md",
+    "several GPUs": "page:guides/several_gpus.md",
+    "two crops of one picture, SimCLR, DINO": "page:guides/self_supervised.md random_resized_crop",
     "see a step again": "page:provenance.md",
 }
 """Wish -> names of operators, and pages ("page:FILE.md")."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
 import zlib
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("docs.site.staging", reason="an installed package has no docs folder")
-from docs.site import build, check, costs, examples, gallery, inventories, operators, programs, staging, wishes
+from asyncdali.tooling import checks
+from docs.site import build, charts, check, costs, examples, gallery, inventories, operators, programs, staging, troubles, wishes
 
 NAMES = {schema.name for schema in operators.schemas()}
 
@@ -64,7 +67,7 @@ def test_pictures_of_all_kinds_of_outputs():
 
 def test_the_page_of_an_operator_has_its_arguments():
     schema = next(schema for schema in operators.schemas() if schema.name == "erase")
-    text = operators.page(schema, {"Cost": costs.section(costs.by_operator(NAMES)["erase"])}, [])
+    text = operators.page(schema, {"Cost": costs.section(costs.by_operator(NAMES)["erase"])}, "Masks and pastes", [])
     assert "`fill_value`\n: *float or list of float* · default `[0.0]` · per sample" in text
     assert "Devices: `cpu`, `gpu`" in text and "| erase | CPU |" in text and "| erase | GPU, 64 pictures" in text
 
@@ -77,6 +80,24 @@ def test_the_tables_of_costs_are_read_whole():
     assert table.command.startswith("python -m benchmarks.operators") and len(table.commit) in (7, 8) and table.machine
     assert len(costs.gpu().costs) >= 50 and costs.gpu().machine.startswith("H")
     assert len(costs.by_operator(NAMES)) > 100
+
+
+def test_charts_have_all_cases(tmp_path):
+    charts.write(tmp_path)
+    stored = json.loads((tmp_path / "_pictures" / "benchmarks.json").read_text())
+    assert [len(part["cases"]) for part in stored] == [len(costs.cpu().costs), len(costs.gpu().costs)]
+    text = (tmp_path / "benchmarks" / "charts.md").read_text()
+    assert all(f"]({path.name})" in text for path in costs.RESULTS.glob("*.md"))
+    assert all((tmp_path / "benchmarks" / name).exists() for name in re.findall(r'src="([^"]+)"', text)) and text.count("<img") >= 4
+
+
+def test_all_checks_and_errors_are_on_the_page():
+    text = troubles.sections()
+    quick = {check.__name__ for check in checks.QUICK if hasattr(check, "__name__")}
+    assert quick - {item.name for item in troubles.troubles()} == set()
+    for name in ("OperatorError", "CheckpointError", "OperatorFileNotFoundError", "WorkerDied"):
+        assert f"### {name}\n" in text
+    assert "ulimit -n 4096" in text
 
 
 def test_wishes_name_operators():
