@@ -17,7 +17,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.command == "build":
         return build.build(options.output)
-    return check.check(options.output / build.__version__)
+    return check.check(options.output / build.__version__, browse=True)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def build(output: Path = OUTPUT) -> int:
     count = len(list(pages.rglob("*.html")))
     now = time.perf_counter()
     print(f"{count} pages in {pages}: sources {staged - start:.1f} s, Sphinx {now - staged:.1f} s")
-    return check.check(pages)
+    return check.check(pages, browse=False)
 
 
 def generate(source: Path) -> None:

@@ -84,20 +84,20 @@ def weight(page: Page) -> int:
     return page.path.stat().st_size + sum(file.stat().st_size for file in files if file.exists())
 
 
-def check(folder: Path) -> int:
-    """Check all pages of a built site, and print the largest. Returns the exit status."""
+def check(folder: Path, browse: bool) -> int:
+    """Check all pages of a built site, and print the largest; `browse`: also in Chromium, where it exists. Returns the exit status."""
     pages = {path: Page(path) for path in sorted(folder.rglob("*.html"))}
     found = faults(pages)
     for line in found:
         print(line)
     sizes = sorted(((weight(page), path.relative_to(folder).as_posix()) for path, page in pages.items()), reverse=True)
     print("largest pages:", ", ".join(f"{name} {size // 1000} KB" for size, name in sizes[:4]))
-    if browser.usable():
+    if browse and browser.usable():
         seen = browser.visit(folder, folder.parent / "screenshots")
         print(*seen, sep="\n", end="\n" if seen else "")
         print(f"Chromium: {len(browser.SHOWN)} pages on {len(browser.SCREENS)} screens, {len(seen)} faults")
         found += seen
-    else:
+    elif browse:
         print("Chromium or playwright is not installed: no page was opened")
     print(f"{len(pages)} pages, {sum(len(page.links) for page in pages.values())} links, {len(found)} faults")
     return 1 if found else 0

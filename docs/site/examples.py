@@ -250,6 +250,16 @@ EXAMPLES: dict[str, Example] = {
        for name in ("max", "mean", "mean_square", "min", "rms", "sum")},
     **{f"reductions.{name}": values(f"fn.reductions.{name}(numbers, fn.reductions.mean(numbers))", before=NUMBERS) for name in ("std_dev", "variance")},
     # --- batches, sequences
+    "experimental.mix": values(
+        "fn.experimental.mix([(few, 0.75), (many, 0.25)], per=\"sample\", stop=\"never\")", batch=8,
+        before='few = fn.readers.file(file_root=str(PICTURES), files=["0_circles/0.jpg", "0_circles/1.jpg"], labels=[0, 1])[1]\n'
+               'many = fn.readers.file(file_root=str(PICTURES), files=[f"5_stars/{k}.jpg" for k in range(8)], labels=list(range(100, 108)))[1]'),
+    "experimental.batch_by": values(
+        "fn.experimental.batch_by(labels, length=labels[0] + 1, budget=24, window=64)", batch=8,
+        before="_, labels = fn.readers.file(file_root=str(PICTURES))"),
+    "experimental.select": values(
+        "fn.experimental.select(labels, where=labels[0] % 3 == 0)", batch=4,
+        before="_, labels = fn.readers.file(file_root=str(PICTURES))"),
     "batch_permutation": values("fn.batch_permutation()", batch=4),
     "permute_batch": values("fn.permute_batch(draw, indices=[2, 1, 0])", "draw", before="draw = fn.random.uniform(range=[0.0, 1.0])", batch=3),
     "element_extract": shapes("*fn.element_extract(frames, element_map=[0, 2])", before=FRAMES),

@@ -52,7 +52,7 @@ def arguments(call: str) -> str:
         else:
             part += letter
     named = [text for text in [*parts, part.strip()] if "=" in text and not text.startswith(("fn.", "["))]
-    return ", ".join(named) or call
+    return ", ".join(named) or programs.without_trailing_comma(call)
 
 
 def pictures_of(name: str, example: Example, outputs: Sequence[np.ndarray], folder: Path) -> list[Shown]:
@@ -88,7 +88,7 @@ def make(folder: Path) -> Made:
         name = schema.name
         example = EXAMPLES.get(name)
         if example is None:
-            made.sections[name] = [f"No example: {WITHOUT[name]}."]
+            made.sections[name] = [f"No example: {WITHOUT.get(name, 'none is written yet')}."]
         elif absent := programs.missing(example):
             made.sections[name] = [f"Not run, because {', '.join(absent)} was not installed when this page was made:", "", "```python",
                                    programs.program(example).rstrip(), "```"]  # fmt: skip

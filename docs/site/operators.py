@@ -27,7 +27,7 @@ FAMILIES = {
     "Shapes and types": ("operators.shaping", "operators.casts"),
     "Statistics": ("operators.statistics",),
     "Constants and tables": ("operators.constants", "operators.lookup"),
-    "Batches and copies": ("operators.batches", "operators.moves", "operators.images"),
+    "Batches and copies": ("operators.batches", "operators.moves", "operators.images", "regrouping"),
 }
 """Title of a family -> folders of the package whose operators it has."""
 
@@ -105,13 +105,14 @@ def page(schema: Schema, parts: dict[str, list[str]], family: str, relatives: li
     """
     anchor = family.lower().replace(" ", "-")
     lines = ["---", "orphan: true", "---", "", f"[Operators](index.md) › [{family}](index.md#{anchor})", "", f"# fn.{schema.name}", ""]
-    lines += [*reference._paragraphs(schema.doc), facts(schema), ""]
+    text = [re.sub(r":\w+:`~?([^`]+)`", r"`\1`", line) for line in reference._paragraphs(schema.doc)]
+    lines += [*text, facts(schema), ""]
     for title in ("Example", "Cost"):
         if parts.get(title):
             lines += [f"## {title}", "", *parts[title], ""]
     if schema.hand_written:
         module = importlib.import_module(f"asyncdali.{schema.hand_written}")
-        lines += ["## Arguments", "", "```text", inspect.cleandoc(getattr(module, schema.name).__doc__), "```", ""]
+        lines += ["## Arguments", "", "```text", inspect.cleandoc(getattr(module, schema.name.rpartition(".")[2]).__doc__), "```", ""]
     else:
         if declared := reference.declarations(schema):
             lines += ["## Inputs and outputs", "", *(f"- {line}" for line in declared), ""]

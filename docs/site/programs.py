@@ -104,7 +104,7 @@ COLUMNS = 100
 
 def _wrapped(call: str) -> str:
     """A call with one argument per line, if the call is long."""
-    call = re.sub(r", *\)$", ")", call)
+    call = without_trailing_comma(call)
     if len(call) <= COLUMNS or not call.endswith(")"):
         return call
     start, depth, parts, part = call.index("("), 0, [], ""
@@ -116,6 +116,11 @@ def _wrapped(call: str) -> str:
         else:
             part += letter
     return f"{call[: start + 1]}\n" + "".join(f"    {text},\n" for text in [*parts, part.strip()]) + ")"
+
+
+def without_trailing_comma(call: str) -> str:
+    """A call whose settings are empty, without the comma before them."""
+    return re.sub(r", *\)$", ")", call)
 
 
 def _with_imports(head: str, lines: list[str]) -> str:

@@ -12,6 +12,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from .inventories import PROJECTS
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "https://github.com/asyncdali/asyncdali"
 """`project.urls.Source` of pyproject.toml."""
@@ -27,6 +29,16 @@ GENERATED = {"docs/operators.md", "README.md"}
 """Files that have a page of the same subject on the site, and are not copied."""
 
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+EXTERNAL = {name: kind for _, names in PROJECTS.values() for name, (kind, _) in names.items()}
+"""Name of another project -> its kind."""
+NAME = re.compile("(?<!`)`(" + "|".join(map(re.escape, EXTERNAL)) + ")`(?!`)")
+
+
+def _external(match: re.Match[str]) -> str:
+    """A name of another project as a reference that intersphinx resolves."""
+    return f"{{py:{'func' if EXTERNAL[match[1]] == 'function' else EXTERNAL[match[1]]}}}`{match[1]}`"
+
+
 FENCE = re.compile(r"^(```+|~~~+)", re.M)
 
 
@@ -102,7 +114,7 @@ def rewritten(text: str, file: str, known: dict[str, str], operator_pages: dict[
             return f"{match[1]}{SOURCE}/{kind}/main/{wanted}{'#' + anchor if anchor else ''}{match[3]}"
         return f"{match[1]}{posixpath.relpath(page, here or '.')}{'#' + anchor if anchor else ''}{match[3]}"
 
-    return outside_of_code(text, lambda part: LINK.sub(replaced, part))
+    return outside_of_code(text, lambda part: NAME.sub(_external, LINK.sub(replaced, part)))
 
 
 def stage(folder: Path, operator_pages: dict[str, str]) -> dict[str, str]:

@@ -38,6 +38,9 @@ WISHES: dict[str, str] = {
     "cutmix": "multi_paste permute_batch",
     "mixup, blend two pictures": "permute_batch random.beta",
     "put pictures side by side": "cat multi_paste",
+    "several data sets in fixed shares": "experimental.mix",
+    "batches of similar length, token budget": "experimental.batch_by",
+    "leave out samples by a condition": "experimental.select",
     "shuffle within a batch": "permute_batch batch_permutation",
     # --- colours
     "brighter or darker": "brightness brightness_contrast color_twist",

@@ -6,6 +6,7 @@ runs where its library is installed, and must print the same line.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import os
@@ -13,6 +14,7 @@ import re
 import runpy
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,16 @@ def test_guides_run(page: Path, tmp_path, monkeypatch):
     with contextlib.redirect_stdout(io.StringIO()):
         for block in found:
             exec(compile(block, str(page), "exec"), names)
+
+
+def test_all_blocks_of_all_pages_are_python():
+    """Blocks of other pages need data or a GPU, and have tests of their own; here they are compiled."""
+    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
+    fence = re.compile(r"^ *```python\n(.*?)^ *```$", re.M | re.S)
+    found = [(page, text) for page in pages for text in fence.findall(page.read_text())]
+    assert len(found) > 50
+    for page, text in found:
+        compile(textwrap.dedent(text), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def test_the_index_names_all_guides():

@@ -122,6 +122,12 @@ def test_links_of_staged_pages():
             staging.rewritten(wrong, "docs/glossary.md", known, operator_pages)
 
 
+def test_names_of_other_projects_become_references():
+    known = staging.pages()
+    text = staging.rewritten("A `numpy.ndarray`, a `numpy.save`, ``numpy.save`` and\n```\n`numpy.ndarray`\n```\n", "docs/gpu.md", known, {})
+    assert text.startswith("A {py:class}`numpy.ndarray`, a {py:func}`numpy.save`, ``numpy.save`` and") and "\n`numpy.ndarray`\n" in text
+
+
 def test_all_pages_can_be_staged(tmp_path):
     origins = staging.stage(tmp_path, operators.anchors())
     assert {"index.md", "decisions/index.md", "benchmarks/operators.md", "security.md"} <= set(origins)
