@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from .plan import Plan, PlannedOperator, Segment
 
@@ -63,7 +63,8 @@ def svg(plan: Plan) -> str:
     boxes, frames, size = _places(plan)
     names, producer = names_of(plan), {edge: planned for planned in plan.operators for edge in planned.outputs}
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" height="{size[1]}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" role="img" '
+        f'aria-label="graph of {len(plan.operators)} operators" font-family="sans-serif" font-size="12">',
         '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#666"/>'
         "</marker></defs>",
     ]
@@ -103,7 +104,8 @@ def _places(plan: Plan) -> tuple[dict[int, _Box], list[tuple[Segment, tuple[floa
 def _operator(planned: PlannedOperator, box: _Box) -> str:
     label = planned.spec.name if len(planned.spec.name) < 30 else planned.spec.name[:28] + "…"
     return (
-        f'<g><title>{escape(_title(planned))}</title><rect x="{box.x}" y="{box.y}" width="{box.width}" height="{_BOX}" rx="5" '
+        f'<g data-operator={quoteattr(planned.spec.name)}><title>{escape(_title(planned))}</title>'
+        f'<rect x="{box.x}" y="{box.y}" width="{box.width}" height="{_BOX}" rx="5" '
         f'fill="white" stroke="#888"/><text x="{box.x + 8}" y="{box.y + 15}">{escape(planned.spec.schema.name)}</text>'
         f'<text x="{box.x + 8}" y="{box.y + 28}" fill="#888" font-size="10">{escape(label)}</text></g>'
     )

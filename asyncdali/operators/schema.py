@@ -240,6 +240,7 @@ class Schema:
     input_names    names of the positional inputs, if they are not "input" or "input_<k>"
     graphs_only    dynamic mode has no function for it: it is deprecated, or tells what a value tells
     examples       calls for the documentation and the tests
+    sampling_rate  the output that is the sampling rate of the sound in output 0, if there is one
     dali_class     the class in DALI's automatic names of instances, if it is not that of `name`
     results        a function of (constants, outputs) that makes the result of a call, if it is neither a node nor a list of nodes
     """
@@ -274,6 +275,7 @@ class Schema:
     composed_of: tuple[str, ...] = ()
     graphs_only: bool = False
     examples: tuple[Example, ...] = ()
+    sampling_rate: int | None = None
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())

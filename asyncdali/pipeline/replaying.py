@@ -9,9 +9,12 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import checkpoint as checkpoints
 from ..dali_files import checkpoints as dali_checkpoints
 from ..errors import CheckpointError
+from ..operators.base import Role
 from ..provenance.positions import StepPositions, positions_at
 from ..provenance.replayed import ReplayedOperator, ReplayedStep
 from ..regrouping.regrouping import Regrouping
@@ -20,8 +23,7 @@ from ..runtime.session import Mark, Session
 from .front import Front, core_of
 
 if TYPE_CHECKING:
-    from ..data_node import DataNode
-    from ..graph.plan import Plan
+    from ..graph.plan import Plan, PlannedOperator
     from ..options import PipelineOptions
     from .core import Core
 
@@ -64,11 +66,14 @@ def replay(pipeline: Front, step: int | None = None, checkpoint: bytes | None = 
             raise RuntimeError(f"the sources end the epoch before step {step}") from None
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"
-        nodes = [*given, *rest]
         whole = build_plan(given, core.definition.instances, core.definition, lambda k: 0)
+        sources = _sources_of_edges(session.plan)
+        edges = [sources[edge] for edge in session.plan.outputs[: len(given)]]
+        dropped = {place for actions in told.bad.values() for place, action in actions.items() if action == "drop"}
+        places = [place for place in range(told.samples) if place not in dropped]
         return ReplayedStep(
-            told, [node.name for node in given], list(tensors[: len(given)]),
-            [] if error else _operators(session.plan, nodes, tensors), whole, error, int(options.seed or 0),
+            told, [node.name for node in given], list(tensors[: len(given)]), edges, places, _bad(session, told),
+            [] if error else _operators(session.plan, tensors, sources), whole, error, int(options.seed or 0),
         )  # fmt: skip
     finally:
         session.close()
@@ -80,7 +85,7 @@ def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
     options.seed = core.seed
     if options.seed is None and checkpoint is None:
         raise RuntimeError("the pipeline has no seed, so its steps are different every time; give it a seed, or a checkpoint of the run")
-    options.checkpoint, options.engines, options.on_error, options.max_bad, options.quarantine = None, 0, "raise", None, None
+    options.checkpoint, options.engines, options.max_bad, options.quarantine = None, 0, None, None
     options.prefetch_queue_depth = 1
     options.output_dtype = options.output_ndim = options.output_layout = None
     options.check_for_build()
@@ -158,14 +163,63 @@ def _go_to(session: Session, step: int) -> Any:
     return provenance_at(session, step)
 
 
-def _operators(plan: Plan, nodes: Sequence[DataNode], tensors: Sequence[Any]) -> list[ReplayedOperator]:
+def _bad(session: Session, told: Any) -> dict[int, list[str]]:
+    """The errors of bad samples of the step, by place."""
+    found: dict[int, list[str]] = {}
+    for entry in () if session.repairs is None else session.repairs.quarantine.entries():
+        if not entry.reader:  # data from Python, which this session has asked for once
+            found.setdefault(entry.sample, []).append(f"{entry.operator}: {entry.error}. Another sample of the batch is in its place.")
+            continue
+        for place in told.bad[entry.reader]:
+            if int(told.readers[entry.reader].numbers[place]) == entry.index:
+                found.setdefault(place, []).append(f"{entry.operator}: {entry.error}")
+    return found
+
+
+def _sources_of_edges(plan: Plan) -> dict[int, int]:
+    """Each edge, and the edge with the same data that an operator has made, which is another one behind copies between devices."""
+    sources: dict[int, int] = {}
+    for planned in plan.operators:
+        for edge in planned.outputs:
+            sources[edge] = sources[planned.inputs[0]] if planned.is_transfer else edge
+    return sources
+
+
+def _operators(plan: Plan, tensors: Sequence[Any], sources: Mapping[int, int]) -> list[ReplayedOperator]:
     """The operators in the order of the plan, with their outputs."""
     values = dict(zip(plan.outputs, tensors, strict=True))
+    rows: dict[int, Sequence[int]] = {}
     found = []
     for planned in plan.operators:
+        reads = [sources[edge] for edge in (*planned.inputs, *planned.arguments.values())]
         if planned.is_transfer or not all(edge in values for edge in planned.outputs):
             continue
         spec = planned.spec
-        outputs, reads = [values[edge] for edge in planned.outputs], [*planned.inputs, *planned.arguments.values()]
-        found.append(ReplayedOperator(spec.name, spec.schema.name, spec.device, planned, outputs, reads))
+        outputs = [values[edge] for edge in planned.outputs]
+        rows.update(zip(planned.outputs, _rows(planned, reads, outputs, values, rows, len(tensors[0])), strict=True))
+        places = [rows[edge] for edge in planned.outputs]
+        found.append(ReplayedOperator(spec.name, spec.schema.name, spec.device, planned, outputs, reads, places))
     return found
+
+
+def _rows(
+    planned: PlannedOperator, reads: Sequence[int], outputs: Sequence[Any], values: Mapping[int, Any], rows: Mapping[int, Sequence[int]],
+    count: int,
+) -> list[Sequence[int]]:  # fmt: skip
+    """For each output: the samples of the batch that its samples belong to. Branches of conditionals have a part of the batch."""
+    role = planned.spec.schema.role
+    whole: Sequence[int] = range(count)
+    if role is Role.SPLIT:
+        data, condition = rows.get(reads[0], whole), _host(values[reads[-1]])
+        numbers = [np.asarray(condition.at(k)).reshape(()).item() for k in range(len(condition))]
+        by_index = "count" in planned.spec.constants
+        chosen = [int(number) if by_index else 1 - bool(number) for number in numbers]
+        made: list[Sequence[int]] = [[row for row, which in zip(data, chosen) if which == part] for part in range(len(outputs))]
+    else:
+        leader = reads[-1:] if role is Role.MERGE else reads[:1]
+        made = [rows.get(leader[0], whole) if leader else whole for _ in outputs]
+    return [known if len(known) == len(one) else range(len(one)) if len(one) == count else () for known, one in zip(made, outputs)]
+
+
+def _host(tensors: Any) -> Any:
+    return tensors.as_cpu() if hasattr(tensors, "as_cpu") else tensors

@@ -99,12 +99,12 @@ class Reporting(Front):
         self._core.refuse_in_callbacks("provenance()")
         return provenance_at(self._core.built(), step)
 
-    def show(self, step: int | None = None, sample: int | None = None, *, grid: bool = False) -> Page:
+    def show(self, step: int | None = None, sample: int | None = None, *, grid: bool = False, compare: int | None = None) -> Page:
         """Make iteration `step` again, and show its samples after every operator, with their origin, draws, ranges and histograms.
 
         Returns a page, which notebooks display; ``page.write(path)`` writes it. The steps before are not run, and this pipeline does not
-        move. `sample` is shown after every operator (by default all of up to 8, else the first one); `grid` shows only results. Without
-        `step`, the first one is made, or that of the restored checkpoint. ``asyncdali show`` does the same.
+        move. `sample` is the only one that is shown (by default all); `grid` shows only results; `compare` is another step, which is shown
+        beside the first one. Without `step`, the first one is made, or that of the restored checkpoint. ``asyncdali show`` does the same.
 
         RuntimeError if data comes from the program; CheckpointError for a step that the checkpoint does not lead to; IndexError for a
         sample that does not exist.
@@ -114,7 +114,10 @@ class Reporting(Front):
 
         self._core.refuse_in_callbacks("show()")
         made = replay(self, step)
-        return page_of(made, f"pipe.show({made.provenance.step})", sample, grid)
+        compared = None if compare is None else replay(self, compare)
+        given = [str(made.provenance.step), *([] if sample is None else [str(sample)]), *(["grid=True"] if grid else [])]
+        given += [] if compare is None else [f"compare={compare}"]
+        return page_of(made, f"pipe.show({', '.join(given)})", sample, grid, compared=compared)
 
     def statistics(self) -> Statistics:
         """Times per segment, operator, source, stream and worker process since the pipeline was built, and the fill of the queue.

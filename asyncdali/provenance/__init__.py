@@ -2,7 +2,7 @@
 
     diff.py        differences of two sides; streams.py: the first step that differs; sides.py: checkpoints, graphs and pipelines
     explain.py     the link from a batch to its provenance
-    page.py        the page about a step; replayed.py: a step that was made again
+    page.py        the page about a step; page_texts.py: its style and script; replayed.py: a step that was made again
     positions.py   the positions of all stateful operators at any step
     report.py      files, records, draws and windows of one step
 

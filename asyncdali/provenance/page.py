@@ -1,82 +1,52 @@
-"""The page of ``asyncdali show``: one self-contained HTML file with a step's samples, after every operator of the graph."""
+"""The page of ``asyncdali show``: one self-contained HTML file with a step's samples, after every operator of the graph.
+
+The page is bounded. The grid has a small picture of each sample. From the chosen sample on, samples are shown after every operator until
+the page has `_WHOLE_BYTES`, and others with results, origin and draws until the page has `MOST_BYTES`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..graph.drawing import svg
-from ..tensors.rendering import boxes_of, escaped, rendered, summary
+from ..tensors.pictures import Marks, marks_of
+from ..tensors.rendering import escaped, rendered, summary
+from .page_texts import SCRIPT, STYLE
 from .replayed import ReplayedOperator, ReplayedStep
 
-MOST_WHOLE = 8
-"""A larger batch is shown as a grid, and one of its samples after every operator."""
-
-_STYLE = """
-:root { color-scheme: light dark; --line: #8885; --mark: #f58518; }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 1200px; margin: 0 auto; padding: 0 1rem 3rem; }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 1.5rem 0 .4rem; } code, pre { font-size: .85rem; white-space: pre-wrap; }
-pre { padding: .6rem .8rem; border: 1px solid var(--line); border-radius: 6px; overflow-x: auto; }
-img { max-width: 100%; height: auto; image-rendering: auto; border-radius: 4px; }
-#grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(110px, 1fr)); gap: .5rem; }
-#grid a { color: inherit; text-decoration: none; border: 2px solid transparent; border-radius: 6px; padding: 3px; }
-#grid a { font-size: .75rem; overflow: hidden; }
-#grid a.chosen { border-color: var(--mark); } #grid img { width: 100%; } #grid .more { display: none; }
-section.sample { display: none; } section.sample.chosen { display: block; }
-table { border-collapse: collapse; width: 100%; }
-td, th { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-top: 1px solid var(--line); }
-th { font-weight: 600; width: 22%; overflow-wrap: anywhere; } .facts { font-size: .8rem; opacity: .85; }
-.kind { opacity: .7; font-weight: 400; font-size: .8rem; }
-.outputs { display: flex; flex-wrap: wrap; gap: 1rem; } .outputs figure { margin: 0; max-width: 384px; } figcaption { font-size: .8rem; }
-.histogram, .wave { display: block; color: #4c78a8; max-width: 100%; }
-.histogram { width: 128px; height: 30px; } .wave { width: 300px; height: 40px; }
-audio { height: 32px; max-width: 100%; }
-.error { border-left: 4px solid #e45756; padding: .5rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-.graph { overflow-x: auto; background: #fff; color: #000; border-radius: 6px; } details { margin: .6rem 0; }
-@media (max-width: 640px) {
-  td, th { display: block; width: auto; border: 0; padding: .2rem 0; } tr { display: block; border-top: 1px solid var(--line); }
-}
-"""
-
-_SCRIPT = """
-const samples = [...document.querySelectorAll('section.sample')], links = [...document.querySelectorAll('#grid a')];
-let at = Math.max(0, samples.findIndex(s => s.classList.contains('chosen')));
-function choose(k) {
-  if (!samples.length) return;
-  at = (k + samples.length) % samples.length;
-  samples.forEach((s, j) => s.classList.toggle('chosen', j === at));
-  links.forEach(a => a.classList.toggle('chosen', a.hash === '#' + samples[at].id));
-}
-links.forEach(a => a.addEventListener('click', e => {
-  const k = samples.findIndex(s => '#' + s.id === a.hash);
-  if (k >= 0) { e.preventDefault(); choose(k); samples[at].scrollIntoView({behavior: 'smooth'}); }
-}));
-document.addEventListener('keydown', e => {
-  if (e.target.tagName === 'INPUT' || e.ctrlKey || e.metaKey || e.altKey) return;
-  if (e.key === 'ArrowRight' || e.key === 'j') choose(at + 1);
-  if (e.key === 'ArrowLeft' || e.key === 'k') choose(at - 1);
-});
-choose(at);
-"""
+MOST_BYTES = 430_000
+"""No details of a further sample are added to a page of this size."""
+_WHOLE_BYTES = 280_000
+_MOST_SAMPLES = 256
+"""The grid has so many samples."""
+_MOST_TEXT = 40_000
+"""Characters of the text about all samples."""
+_PLAYERS = 2
+"""Sounds of one sample that have a player, besides outputs."""
+_THUMB, _SMALL_THUMB, _OPERATOR = 112, 64, 192
+_MANY = 64
 
 
 class Page:
-    """A page about one step. Notebooks show it.
+    """A page about one step, or about two steps side by side. Notebooks show it.
 
     Attributes:
         html: the whole page.
         step: the step that was made again.
+        compared: the other step; None: there is none.
     """
 
-    def __init__(self, html: str, step: ReplayedStep):
+    def __init__(self, html: str, step: ReplayedStep, compared: ReplayedStep | None = None):
         self.html = html
         self.step = step
+        self.compared = compared
 
     def _repr_html_(self) -> str:
-        return f'<iframe style="width:100%;height:640px;border:0" srcdoc="{escaped(self.html)}"></iframe>'
+        return f'<iframe title="{_title(self.step)}" style="width:100%;height:640px;border:0" srcdoc="{escaped(self.html)}"></iframe>'
 
     def write(self, path: str) -> None:
         """Write the page to a file."""
@@ -84,43 +54,97 @@ class Page:
             file.write(self.html)
 
 
-def page_of(step: ReplayedStep, command: str, sample: int | None = None, grid: bool = False) -> Page:
+def page_of(
+    step: ReplayedStep, command: str, sample: int | None = None, grid: bool = False, *, compared: ReplayedStep | None = None,
+    first: int = 0, served: bool = False,
+) -> Page:  # fmt: skip
     """The page of a step that was made again.
 
     Args:
         command: makes the page again, for the reader.
-        sample: the sample that is shown after every operator; by default every sample of a batch of up to 8, else the first one.
-        grid: show no sample after every operator.
+        sample: the only sample that is shown; None: all.
+        grid: show no sample after every operator, only small pictures of the results.
+        compared: another step, which is shown beside the first one.
+        first: the sample that is shown first.
+        served: a server makes other pages (``?step=K&sample=I&compare=J``).
 
     Raises:
         IndexError: the batch has no such sample.
     """
-    told = step.provenance
-    count = len(step.outputs[0]) if step.outputs else told.samples
-    if sample is not None and not 0 <= sample < count:
-        raise IndexError(f"the batch of step {told.step} has {count} samples; there is no sample {sample}")
-    whole = range(0) if grid else range(count) if sample is None and count <= MOST_WHOLE else range(sample or 0, (sample or 0) + 1)
-    title = f"step {told.step}"
-    epoch = f", epoch {told.epoch}" if told.sources else ""
-    parts = [
-        f"<h1>Step {told.step}{epoch}: {count} samples</h1>",
-        f"<pre>{escaped(command)}</pre>",
-    ]
-    if step.error:
-        parts.append(f'<p class="error">This step fails: {escaped(step.error)}</p>')
-    parts.append(f'<div id="grid">{"".join(_thumb(step, k, k in whole) for k in range(count))}</div>')
-    if whole:
-        parts.append("<p>Keys: left and right arrow choose a sample.</p>")
-    parts += [_sample(step, k, chosen=k == whole.start) for k in (whole if step.outputs else range(0))]
-    parts.append(f'<h2>Graph</h2><div class="graph">{svg(step.plan)}</div>')
-    parts.append(f"<details><summary>Origins, draws and windows of all samples</summary><pre>{escaped(told)}</pre></details>")
-    data = json.dumps({"step": told.step, "seed": step.seed, "digest": told.digest(), "positions": told.positions}).replace("<", "\\u003c")
+    count = _count(step)
+    chosen = first if sample is None else sample
+    if (sample is not None or first) and not 0 <= chosen < count:
+        raise IndexError(f"the batch of step {step.provenance.step} has {count} samples; there is no sample {chosen}")
+    others = [] if compared is None else [compared]
+    order = [] if grid else [chosen] if sample is not None else _order(chosen, min(count, _MOST_SAMPLES))
+    parts = [f"<h1>{_title(step)}{'' if compared is None else f' beside step {compared.provenance.step}'}: {count} samples</h1>"]
+    parts += [f"<pre>{escaped(command)}</pre>", _controls(step, compared, served, bool(order))]
+    parts.append(f'<div id="grid">{"".join(_thumb(step, k) for k in range(min(count, _MOST_SAMPLES)))}</div>')
+    if count > _MOST_SAMPLES:
+        parts.append(f"<p>The first {_MOST_SAMPLES} samples are shown. --sample shows any other one.</p>")
+    used, share = sum(map(len, parts)), 1 + len(others)
+    left = (_WHOLE_BYTES - used) // share, (MOST_BYTES - used) // share
+    articles = [_article(one, "sample" if k == 0 else "compared", order, left, k == 0) for k, one in enumerate([step, *others])]
+    parts.append(f'<div class="steps{" both" if others else ""}">{"".join(articles)}</div>')
+    for one in (step, *others):
+        name = f"Origins, draws and windows of all samples of step {one.provenance.step}"
+        lines = str(one.provenance)
+        cut = lines[:_MOST_TEXT] + (f"\n... pipe.provenance({one.provenance.step}) has the rest" if len(lines) > _MOST_TEXT else "")
+        parts.append(f"<details><summary>{name}</summary><pre>{escaped(cut)}</pre></details>")
     text = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f'<title>{title}</title><link rel="icon" href="data:,"><style>{_STYLE}</style></head>\n<body>\n' + "\n".join(parts)
-        + f'\n<script type="application/json" id="step">{data}</script>\n<script>{_SCRIPT}</script>\n</body></html>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>{_title(step)}</title><link rel="icon" href="data:,"><style>{STYLE}</style></head>\n<body>\n' + "\n".join(parts)
+        + f'\n<script type="application/json" id="step">{_data(step, compared, chosen, served)}</script>\n'
+        f"<script>{SCRIPT}</script>\n</body></html>\n"
     )  # fmt: skip
-    return Page(text, step)
+    return Page(text, step, compared)
+
+
+def _title(step: ReplayedStep) -> str:
+    told = step.provenance
+    return f"Step {told.step}{f', epoch {told.epoch}' if told.sources else ''}"
+
+
+def _count(step: ReplayedStep) -> int:
+    return len(step.outputs[0]) if step.outputs else step.provenance.samples
+
+
+def _order(first: int, count: int) -> list[int]:
+    """The samples from `first` on, and then those before."""
+    rest = [k for k in range(count) if k != first]
+    return [first, *(k for k in rest if k > first), *(k for k in rest if k < first)]
+
+
+def _data(step: ReplayedStep, compared: ReplayedStep | None, chosen: int, served: bool) -> str:
+    """Data for the script, and the identity of the step, as JSON inside of HTML."""
+    told = step.provenance
+    data = {
+        "step": told.step, "compared": None if compared is None else compared.provenance.step, "samples": _count(step), "chosen": chosen,
+        "served": served, "seed": step.seed, "digest": told.digest(), "positions": told.positions,
+    }  # fmt: skip
+    return json.dumps(data).replace("<", "\\u003c")
+
+
+def _controls(step: ReplayedStep, compared: ReplayedStep | None, served: bool, samples: bool) -> str:
+    def button(act: str, label: str, text: str) -> str:
+        return f'<button type="button" data-act="{act}" aria-label="{label}" title="{label}">{text}</button>'
+
+    parts = []
+    if samples:
+        parts += [button("sample-", "previous sample", "&larr;"), '<span id="where" role="status"></span>']
+        parts.append(button("sample+", "next sample", "&rarr;"))
+    parts += [button("step-", "previous step", "&lsaquo; step"), button("step+", "next step", "step &rsaquo;")]
+    parts.append(button("compare", "compare two steps", "compare"))
+    if served:
+        other = "" if compared is None else compared.provenance.step
+        parts.append(
+            f'<form><input name="step" type="number" min="0" required value="{step.provenance.step}" aria-label="step" title="step">'
+            f'<input name="compare" type="number" min="0" value="{other}" placeholder="compare" aria-label="step to compare with" '
+            'title="step to compare with"><button>make</button></form>'
+        )
+    keys = "Keys: left and right arrow choose a sample, n and p the next and previous step, c compares two steps."
+    message = '<span id="message" role="status"></span>'
+    return f'<nav aria-label="samples and steps">{"".join(parts)}{message}</nav><p class="keys facts">{keys}</p>'
 
 
 def _arrays(tensors: Sequence[Any], index: int) -> list[np.ndarray]:
@@ -128,58 +152,162 @@ def _arrays(tensors: Sequence[Any], index: int) -> list[np.ndarray]:
     return [np.asarray((one.as_cpu() if hasattr(one, "as_cpu") else one).at(index)) for one in tensors]
 
 
-def _thumb(step: ReplayedStep, index: int, whole: bool) -> str:
-    """The first picture among the outputs, and the file."""
-    files = [taken[index].file.rpartition("/")[2] for taken in step.provenance.readers.values() if index < len(taken)]
-    arrays = _arrays(step.outputs, index)
-    boxes = boxes_of(arrays)
-    pictures = (rendered(array, tensors.layout(), boxes) for array, tensors in zip(arrays, step.outputs, strict=True) if array.ndim >= 2)
-    picture = next((text for text in pictures if text.startswith("<img")), "")
-    return f'<a href="#sample{index}"{"" if whole else " class=plain"}>{picture}<br>{index} {escaped(", ".join(files))}</a>'
+def _marks(step: ReplayedStep, arrays: Sequence[np.ndarray]) -> Marks:
+    """Boxes, masks and key points among the outputs of one sample."""
+    boxes = next((k for k, array in enumerate(arrays) if array.ndim == 2 and array.shape[1] == 4 and array.dtype.kind == "f"), None)
+    form = "" if boxes is None else _form_of_boxes(step, step.edges[boxes])
+    return marks_of(arrays, [one.layout() for one in step.outputs], form)
 
 
-def _sample(step: ReplayedStep, index: int, chosen: bool) -> str:
-    told = step.provenance.sample(index)
+def _form_of_boxes(step: ReplayedStep, edge: int) -> str:
+    """"xyXY" or "xyWH": the argument of the nearest operator above; "" if no operator above has one."""
+    makers = {made: item for item in step.operators for made in item.planned.outputs}
+    waiting, seen = [edge], set()
+    while waiting:
+        item = makers.get(waiting.pop(0))
+        if item is None or item.name in seen:
+            continue
+        seen.add(item.name)
+        spec = item.planned.spec
+        known = spec.schema.by_name
+        given = spec.constants.get("bbox_layout", known["bbox_layout"].default) if "bbox_layout" in known else None
+        if given:
+            return str(given)
+        if "ltrb" in known:
+            return "xyXY" if spec.constants.get("ltrb", known["ltrb"].default) else "xyWH"
+        waiting += item.reads
+    return ""
+
+
+def _rates(step: ReplayedStep, index: int) -> dict[int, float]:
+    """The sampling rates of the sounds of one sample, by edge: those that decoders tell, handed on to what is made of the sounds."""
+    rates: dict[int, float] = {}
+    if all(item.planned.spec.schema.sampling_rate is None for item in step.operators):
+        return rates
+    lengths: dict[int, int] = {}
+    for item in step.operators:
+        schema, edges = item.planned.spec.schema, item.planned.outputs
+        arrays = {number: _arrays([one], place)[0] for number, one, place in item.of_sample(index)}
+        lengths.update((edges[number], len(array)) for number, array in arrays.items() if array.ndim)
+        told = None if schema.sampling_rate is None else arrays.get(schema.sampling_rate)
+        source = item.reads[0] if item.reads else -1
+        if told is not None and told.ndim == 0 and told.dtype.kind == "f" and told > 0:
+            rates[edges[0]] = float(told)
+        elif source in rates and 0 in arrays and arrays[0].ndim:
+            resampled = "out_rate" in schema.by_name and lengths.get(source)
+            rates[edges[0]] = rates[source] * (len(arrays[0]) / lengths[source] if resampled else 1)
+    return rates
+
+
+def _thumb(step: ReplayedStep, index: int) -> str:
+    """A small picture of the outputs, and the file."""
+    place = step.places[index] if index < len(step.places) else index
+    taken = step.provenance.sample(place) if place < step.provenance.samples else {"readers": {}, "replaced": {}}
+    files = [str(one["file"]).rpartition("/")[2] for one in {**taken["readers"], **taken["replaced"]}.values()]
+    widest = _THUMB if _count(step) <= _MANY else _SMALL_THUMB
+    picture = ""
+    if step.outputs:
+        arrays = _arrays(step.outputs, index)
+        marks, rates, name = _marks(step, arrays), _rates(step, index), f"sample {index}"
+        for array, tensors, edge in zip(arrays, step.outputs, step.edges, strict=True):
+            video = array.ndim == 4 and len(array)
+            one, layout = (array[len(array) // 2], tensors.layout()[1:]) if video else (array, tensors.layout())
+            shown = rendered(one, layout, marks, name=name, widest=widest, rate=rates.get(edge, 0), player=False)
+            if (array.ndim >= 2 and shown.startswith("<img")) or shown.startswith('<span class="sound'):
+                picture = shown
+                break
+    return f'<a href="#sample{index}" data-sample="{index}">{picture}<br>{index} {escaped(", ".join(files))}</a>'
+
+
+def _article(step: ReplayedStep, prefix: str, order: Sequence[int], left: tuple[int, int], chosen: bool) -> str:
+    """One step: the graph, and the samples in the given order. `left`: bytes for samples with all operators, and for all samples."""
+    told = step.provenance
+    error = f'<p class="error">This step fails: {escaped(step.error)}</p>' if step.error else ""
+    error += "".join(_warnings(step, k, told.sample(k)) for k in range(told.samples) if k in step.bad and k not in step.places)
+    graph = f'<div class="graph">{svg(step.plan)}</div>'
+    names = {edge: name for item in step.operators for edge, name in _edges(item).items()}
+    sections: dict[int, str] = {}
+    used = 0
+    for index in order if step.outputs else ():
+        if index >= _count(step):
+            continue
+        if used >= left[1] and sections:
+            break
+        sections[index] = _sample(step, prefix, index, names, used < left[0] or not sections, index == order[0])
+        used += len(sections[index])
+    body = "".join(sections[index] for index in sorted(sections))
+    return f'<article{" class=chosen" if chosen else ""} data-step="{told.step}"><h2>{_title(step)}</h2>{error}{graph}{body}</article>'
+
+
+def _sample(step: ReplayedStep, prefix: str, index: int, names: Mapping[int, str], whole: bool, chosen: bool) -> str:
+    place = step.places[index]
+    told = step.provenance.sample(place)
     arrays = _arrays(step.outputs, index)
-    boxes = boxes_of(arrays)
-    figures = [
-        f"<figure>{rendered(array, tensors.layout(), boxes)}<figcaption>{escaped(name)}<br>"
-        f"{summary(array, tensors.dtype, tensors.layout())}</figcaption></figure>"
-        for name, array, tensors in zip(step.names, arrays, step.outputs, strict=True)
-    ]
-    names = {edge: name for planned in (item.planned for item in step.operators) for edge, name in _edges(planned).items()}
-    rows = [_operator(item, index, names, told) for item in step.operators]
-    origin = [
-        f"{name}: sample {taken['number']} {taken['file']}"
-        + ("" if taken["offset"] is None else f", bytes {taken['offset']} to {taken['offset'] + taken['size']}")
-        + (f" ({taken['part']})" if taken["part"] else "") + f", epoch {taken['epoch']}, shard {taken['shard']}"
-        + (", padding" if taken["padding"] else "")
-        for name, taken in told["readers"].items()
-    ]  # fmt: skip
-    origin += [f"{name}: epoch {place['epoch']}, iteration {place['iteration']}" for name, place in told["sources"].items()]
-    origin += [f"{name}: this sample is bad ({action})" for name, action in told["bad"].items()]
-    origin += [f"{name}[{by['number']}] {by['file']} stands in its place" for name, by in told["replaced"].items()]
+    marks = _marks(step, arrays)
+    rates = _rates(step, index) if whole else {}
+    figures = []
+    for name, array, tensors, edge in zip(step.names, arrays, step.outputs, step.edges, strict=True):
+        shown = ""  # the script puts the small picture of the grid there
+        if whole or array.ndim < 2:
+            shown = rendered(array, tensors.layout(), marks, name=name, rate=rates.get(edge, 0), player=whole)
+        about = summary(array, tensors.dtype, tensors.layout())
+        figures.append(f"<figure>{shown}<figcaption>{escaped(name)}<br>{about}</figcaption></figure>")
+    drawn = [(name, str(value)) for name, value in told["draws"].items()]
+    drawn += [(name, f"window {window['anchor']} + {window['shape']}") for name, window in told["windows"].items()]
+    draws = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in drawn)
+    rows = f'<p><button type="button" data-whole="{index}">show this sample after every operator</button></p>'
+    if whole:
+        players = iter(range(_PLAYERS))
+        rows = f"<table>{''.join(_operator(item, index, names, told, rates, players) for item in step.operators)}</table>"
     return (
-        f'<section class="sample{" chosen" if chosen else ""}" id="sample{index}"><h2>Sample {index}</h2>'
-        f"<p>{'<br>'.join(map(escaped, origin))}</p><div class=outputs>{''.join(figures)}</div>"
-        f"<h2>After every operator</h2><table>{''.join(rows)}</table></section>"
+        f'<section class="sample{" chosen" if chosen else ""}" id="{prefix}{index}" data-sample="{index}"><h2>Sample {index}</h2>'
+        f'<div class="origin"><p>{"<br>".join(map(escaped, _origin(told)))}</p>{_warnings(step, place, told)}</div>'
+        f'<div class="outputs{"" if whole else " small"}">{"".join(figures)}</div><div class="draws"><h3>Draws and windows</h3>'
+        f"{f'<dl>{draws}</dl>' if draws else '<p>none</p>'}</div><h3>After every operator</h3>{rows}</section>"
     )
 
 
-def _edges(planned: object) -> dict[int, str]:
-    spec, outputs = planned.spec, planned.outputs  # type: ignore[attr-defined]
-    return {edge: spec.name if len(outputs) == 1 else f"{spec.name}[{k}]" for k, edge in enumerate(outputs)}
+def _origin(told: Mapping[str, Any]) -> Iterator[str]:
+    for name, taken in told["readers"].items():
+        record = "" if taken["offset"] is None else f", bytes {taken['offset']} to {taken['offset'] + taken['size']}"
+        part = f" ({taken['part']})" if taken["part"] else ""
+        yield f"{name}: sample {taken['number']} {taken['file']}{record}{part}, epoch {taken['epoch']}, shard {taken['shard']}"
+    for name, place in told["sources"].items():
+        yield f"{name}: epoch {place['epoch']}, iteration {place['iteration']}, sample {place['sample']}"
 
 
-def _operator(item: ReplayedOperator, index: int, names: dict[int, str], told: dict[str, object]) -> str:
-    arrays = [
-        (array, tensors) for tensors in item.outputs if index < len(tensors) for array in _arrays([tensors], index)
-    ]  # a branch of a conditional has fewer samples
+def _warnings(step: ReplayedStep, place: int, told: Mapping[str, Any]) -> str:
+    """Notes about padding and bad samples."""
+    texts = [f"{name}: padding. The sample fills the batch up." for name, taken in told["readers"].items() if taken["padding"]]
+    texts += [
+        f"{name}: the sample is bad. Sample {taken['number']} {taken['file']} is in its place." for name, taken in told["replaced"].items()
+    ]
+    texts += [f"{name}: sample {told['readers'][name]['number']} {told['readers'][name]['file']} is bad and was dropped."
+              for name, action in told["bad"].items() if action == "drop"]  # fmt: skip
+    texts += step.bad.get(place, ())
+    return "".join(f'<p class="warning">{escaped(text)}</p>' for text in texts)
+
+
+def _edges(item: ReplayedOperator) -> dict[int, str]:
+    outputs = item.planned.outputs
+    return {edge: item.name if len(outputs) == 1 else f"{item.name}[{k}]" for k, edge in enumerate(outputs)}
+
+
+def _operator(
+    item: ReplayedOperator, index: int, names: Mapping[int, str], told: Mapping[str, Any], rates: Mapping[int, float],
+    players: Iterator[int],
+) -> str:  # fmt: skip
+    """One row. Only the next sounds of `players` have a player."""
     reads = ", ".join(names.get(edge, "?") for edge in item.reads)
     windows = told["windows"]
-    assert isinstance(windows, dict)
     window = f"<br>window {escaped(windows[item.name]['anchor'])} + {escaped(windows[item.name]['shape'])}" if item.name in windows else ""
     kind = f'<span class="kind">{escaped(item.kind)}{f" of {escaped(reads)}" if reads else ""} on {escaped(item.device)}{window}</span>'
-    cells = [f"{rendered(array, tensors.layout())}<br>{summary(array, tensors.dtype, tensors.layout())}" for array, tensors in arrays]
-    return f"<tr><th>{escaped(item.name)}<br>{kind}</th>{''.join(f'<td>{cell}</td>' for cell in cells) or '<td>no sample</td>'}</tr>"
-
+    cells = []
+    for number, tensors, place in item.of_sample(index):
+        (array,) = _arrays([tensors], place)
+        rate = rates.get(item.planned.outputs[number], 0)
+        player = rate > 0 and next(players, None) is not None
+        shown = rendered(array, tensors.layout(), name=item.name, widest=_OPERATOR, rate=rate, player=player)
+        cells.append(f"<td>{shown}<br>{summary(array, tensors.dtype, tensors.layout())}</td>")
+    none = "<td>This sample is in another branch.</td>"
+    return f'<tr data-operator="{escaped(item.name)}"><th>{escaped(item.name)}<br>{kind}</th>{"".join(cells) or none}</tr>'

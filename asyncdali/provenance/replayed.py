@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReplayedOperator:
-    """One operator: its name, public name and device, its place in the plan, its outputs (tensor lists), and the edges that it reads."""
+    """One operator.
+
+    Attributes:
+        name, kind, device: the name of the instance, the operator's public name, and its device.
+        planned: its place in the plan.
+        outputs: tensor lists.
+        reads: the edges of its inputs.
+        rows: for each output, the samples of the batch that its samples belong to.
+    """
 
     name: str
     kind: str
@@ -21,6 +29,12 @@ class ReplayedOperator:
     planned: PlannedOperator
     outputs: Sequence[Any]
     reads: Sequence[int]
+    rows: Sequence[Sequence[int]]
+
+    def of_sample(self, index: int) -> list[tuple[int, Any, int]]:
+        """The outputs that have sample `index` of the batch: number of the output, tensor list, place in the list."""
+        found = zip(range(len(self.outputs)), self.outputs, self.rows, strict=True)
+        return [(number, one, rows.index(index)) for number, one, rows in found if index in rows]
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,9 @@ class ReplayedStep:
         provenance: of its samples.
         names: of the pipeline's outputs.
         outputs: tensor lists; none if the step has an error.
+        edges: of the outputs, as `operators` read them.
+        places: of the outputs' samples in the batch that was drawn. Bad samples that are dropped have none.
+        bad: texts about bad samples, by place.
         operators: in the order of the plan.
         plan: of the pipeline, for its drawing.
         error: the error of the iteration; "" if there is none.
@@ -40,6 +57,9 @@ class ReplayedStep:
     provenance: Provenance
     names: list[str]
     outputs: Sequence[Any]
+    edges: Sequence[int]
+    places: Sequence[int]
+    bad: Mapping[int, Sequence[str]]
     operators: Sequence[ReplayedOperator]
     plan: Plan
     error: str

@@ -11,8 +11,10 @@ host device GPU tensors are in plain memory.
     foreign.py      Access to the memory of users' objects: numpy arrays, buffers, DLPack
     gpu.py          TensorGPU and TensorListGPU, of a GPU or of the host device
     host_memory.py  Access of tensors to plain memory, and checks of users' addresses
+    pictures.py     Pictures of arrays: colours, marks, compression
     printing.py     Tensors and tensor lists as text, in DALI's format
-    rendering.py    Values as HTML: pictures, sound, numbers, ranges, histograms
+    rendering.py    Values as HTML: pictures, numbers, ranges, histograms
+    sounds.py       Sounds as HTML: waveform, spectrogram, player
     tensor_list.py  The common base of tensor lists of all devices
 
 May import `batch`, `types` and the workers' memory limits; never a device.

@@ -14,6 +14,7 @@
     measure.py       Measures one pipeline
     quick_checks.py  The quick checks of ``asyncdali doctor``, which every ``build()`` runs
     new.py           ``asyncdali new``: writes a small project
+    page_server.py   The server of ``asyncdali show --serve``
     program.py       Loads the pipeline that a command names: ``FILE.py:pipeline``
     report.py        The page that ``asyncdali bench --report`` writes
     restarting.py    ``asyncdali engine --restart``

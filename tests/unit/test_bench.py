@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers import browser as browsers
 
 from asyncdali.__main__ import main
 from asyncdali.compiled import crew
@@ -507,47 +507,30 @@ def test_a_page_without_spans(page):
     assert "Nothing was recorded" in report.page(found, recorder, "x")
 
 
-def browser():
-    """The path of a Chromium that playwright can drive. Skips the test if there is none."""
-    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if shutil.which(name):
-            return shutil.which(name)
-    pytest.skip("no Chromium on this machine")
-
-
 @pytest.mark.slow
+@pytest.mark.skipif(browsers.executable() is None, reason="there is no Chromium")
 def test_the_page_in_a_browser(page, tmp_path):
-    executable = browser()  # skips the test without one
-    from playwright.sync_api import sync_playwright
-
     found, path = page
     data = json.loads(json.dumps(found.as_dict()))
     shot = Path(os.environ.get("ASYNCDALI_ARTEFACTS", tmp_path)) / "bench-report.png"
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        tab = chromium.new_page(viewport={"width": 1040, "height": 900})
-        problems = []
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("console", lambda message: problems.append(message.text))
-        tab.on("request", lambda request: problems.append(request.url) if not request.url.startswith(("file:", "data:")) else None)
-        tab.goto(path.as_uri())
-        assert tab.inner_text("#sentence") == data["bottleneck"]["sentence"]
-        assert json.loads(tab.inner_text("#measurement") or tab.text_content("#measurement")) == data
-        shown = tab.eval_on_selector_all("[data-key]", "all => all.map(e => [e.dataset.key, e.dataset.value, e.textContent])")
+    with browsers.Browser() as tab:
+        tab.size(1040, 900)
+        tab.visit(path.resolve().as_uri())
+        assert tab.run("document.querySelector('#sentence').innerText") == data["bottleneck"]["sentence"]
+        assert json.loads(tab.run("document.querySelector('#measurement').textContent")) == data
+        shown = tab.run("[...document.querySelectorAll('[data-key]')].map(e => [e.dataset.key, e.dataset.value, e.textContent])")
         for key, value, _ in shown:
             assert float(value) == at(data, key), key
         median = next(text for key, _, text in shown if key == "samples_per_second.median")
         assert float(median.replace(",", "")) == pytest.approx(data["samples_per_second"]["median"], abs=0.51)
         for drawing in ("throughput", "timeline", "operators", "queue"):
-            box = tab.locator(f"svg#{drawing}").bounding_box()
+            box = tab.run(f"document.querySelector('svg#{drawing}').getBoundingClientRect().toJSON()")
             assert box["width"] > 500 and box["height"] > 20, drawing
-        bars = tab.eval_on_selector_all("#operators rect", "all => all.map(e => [+e.dataset.value, e.getBoundingClientRect().width])")
+        bars = tab.run("[...document.querySelectorAll('#operators rect')].map(e => [+e.dataset.value, e.getBoundingClientRect().width])")
         for (seconds, width), (next_seconds, next_width) in itertools.pairwise(bars):
             assert seconds >= next_seconds and width >= next_width
-        tab.screenshot(path=str(shot), full_page=True)
-        chromium.close()
-    assert not problems
+        assert tab.errors() == [] and tab.requests() == [path.resolve().as_uri()]
+        shot.write_bytes(tab.screenshot(whole=True))
     assert shot.stat().st_size > 10_000
 
 

@@ -31,7 +31,7 @@ def kind_of(call: ast.Call) -> str | None:
         return "unpickle"
     if owner == "subprocess" or (owner == "os" and name.startswith(("system", "fork", "popen", "exec", "spawn", "posix_spawn"))):
         return "start"
-    if owner == "socket" or name in ("bind", "listen", "connect", "create_server", "start_server"):
+    if owner == "socket" or name in ("bind", "listen", "connect", "create_server", "start_server", "serve_forever"):
         return "socket"
     if (owner == "importlib" and name == "import_module") or name == "exec_module" or (owner, name) == ("point", "load"):
         return "import"

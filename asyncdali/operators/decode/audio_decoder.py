@@ -47,6 +47,7 @@ class DecodeAudio(Operator):
         accepts=(Input((DALIDataType.UINT8,), name="encoded sound", ranks=(1,)),),
         gives=(Output(argument("dtype"), CHOSEN, CHOSEN), Output(DALIDataType.FLOAT, 0, "")),
         outputs=2,
+        sampling_rate=1,
         args=(
             Arg("downmix", "bool", False, "Average the channels; the output is 1-D."),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type: INT16, INT32 or FLOAT."),

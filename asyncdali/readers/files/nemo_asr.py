@@ -156,6 +156,7 @@ class NemoAsrReader(ReaderOperator):
         Formats: WAV, FLAC and Ogg Vorbis; Opus, MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).""",
         inputs=(0, 0),
         outputs=_output_count,
+        sampling_rate=1,
         seeded=True,
         aliases=("nemo_asr_reader",),
         deprecated={"normalize_text": None},
