@@ -268,6 +268,33 @@ def test_repairs_do_not_wait_for_iterations_without_data():
     pipe.close()
 
 
+@pytest.mark.parametrize("on_error", ["replace", "drop"])
+def test_only_bad_samples_are_left_out_where_most_are_bad(tmp_path, on_error):
+    names = [str(tmp_path / f"{k}.npy") for k in range(10)]
+    for k, name in enumerate(names):
+        if k < 3:
+            np.save(name, np.int32([k]))
+        else:
+            (tmp_path / f"{k}.npy").write_bytes(b"nothing")
+
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def define(seed):
+        return fn.readers.numpy(files=names, seed=seed, name="reader")
+
+    for seed in range(12):  # of replacements: two places may get the same bad sample
+        pipe = define(seed, on_error=on_error)
+        pipe.build()
+        for k in range(10):
+            drawn = [(3 * k + place) % 10 for place in range(3)]
+            made = [int(np.asarray(one).item()) for one in pipe.run()[0]]
+            if on_error == "drop":
+                assert made == [index for index in drawn if index < 3], seed
+            else:
+                assert all(index == got if index < 3 else got < 3 for index, got in zip(drawn, made, strict=True)), seed
+        assert {entry.index for entry in pipe.quarantine()} == set(range(3, 10)), seed
+        pipe.close()
+
+
 def test_the_file_lists_each_bad_sample_once(files, tmp_path):
     path = tmp_path / "bad.jsonl"
     pipe = make(files, on_error="replace", quarantine=path)

@@ -119,8 +119,9 @@ class Repairs:
                     if not isinstance(error, OperatorError) or error.sample is None or error.iteration is None:
                         record.error = error
                         break
+                    used = self._used(attempt, error)
                     for sample in (error.sample, *error.other_samples):
-                        self._leave_out(attempt, error, sample)
+                        self._leave_out(attempt, error, sample, used)
                 if len(attempt.counts) >= record.batch_size and len(attempt.entries) >= max(ENOUGH, record.batch_size):
                     break  # every sample has failed: the cause is not the data
                 made = self._again(attempt)
@@ -152,17 +153,27 @@ class Repairs:
         made.__cause__ = cause
         return made
 
-    def _leave_out(self, attempt: _Attempt, error: OperatorError, sample: int) -> None:
-        """Note that a sample is bad. The next attempt has another one in its place."""
-        readers, record = self._above.get(error.name, ()), attempt.record
-        if not readers:
+    def _used(self, attempt: _Attempt, error: OperatorError) -> dict[str, np.ndarray]:
+        """The indices of the failed attempt, by reader before the failed operator. A bad sample changes those of the next attempt."""
+        record, found = attempt.record, {}
+        for name in self._above.get(error.name, ()):
+            reader, position = self._readers[name], attempt.positions[name]
+            drawn, _ = reader.order.take(position, record.whole or record.batch_size)
+            found[name] = reader.replacing.applied(position, drawn)
+        return found
+
+    def _leave_out(self, attempt: _Attempt, error: OperatorError, sample: int, used: Mapping[str, np.ndarray]) -> None:
+        """Note that a sample is bad. The next attempt has another one in its place. `used`: the indices of this attempt."""
+        record = attempt.record
+        if not used:
             self._leave_out_fed(attempt, error, sample)
             return
         count = self._counted(attempt, sample)
-        for name in readers:
-            reader, position = self._readers[name], attempt.positions[name]
-            drawn, _ = reader.order.take(position, record.whole or record.batch_size)
-            index = int(reader.replacing.applied(position, drawn)[sample])
+        for name, indices in used.items():
+            reader, index = self._readers[name], int(indices[sample])
+            drawn, _ = reader.order.take(attempt.positions[name], record.whole or record.batch_size)
+            if index in reader.replacing.left_out:
+                continue  # another place of this iteration has the same sample
             if index != int(drawn[sample]) and count == 1:
                 continue  # the drawn one became known after this iteration was planned: try again before another one is blamed
             origin = error.source_info or _origin(reader, index)
