@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from ..operators.base import REGISTRY
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED
 from ..types import DALIDataType
 from ..types.conversions import STORAGE
-from .calls import OperatorFunction, engine_of, finished, is_external, moved_samples, plainly, samples_of
+from .bricks import Brick
+from .calls import OperatorFunction, engine_of, finished, is_external, moved_samples, on_cpu, plainly, samples_of
 from .contexts import EvalContext
 from .conversion import make_tensor
 from .devices import gpu_number
@@ -33,32 +35,31 @@ class Unusable(TypeError):
     """An operand that arithmetic does not take."""
 
 
-@functools.lru_cache(1024)
-def _constant(value: object, kind: DALIDataType, own: type) -> Tensor:
-    """A number as a tensor. `own`: the number's class, which tells 1 from True."""
+def _constant(value: object, kind: DALIDataType) -> Tensor:
     return Tensor._of(Samples.from_values(np.array([value], STORAGE[kind]), dtype=kind))
 
 
-def _number(value: Any, others: list[DALIDataType]) -> Tensor:
-    """A Python number beside operands of these types.
+@functools.lru_cache(1024)
+def _number(value: Any, own: type, sign: float, others: tuple[DALIDataType, ...]) -> Tensor:
+    """A Python number beside operands of these types. Its class `own` tells 1 from True, its sign 0.0 from -0.0.
 
     It is int32, float32 or bool, as in pipelines. A float beside float64 is float64. An integer beyond 32 bits has the type of an
     operand: an integer of 64 bits, or a float.
     """
     if isinstance(value, (bool, np.bool_)):
-        return _constant(bool(value), DALIDataType.BOOL, bool)
+        return _constant(bool(value), DALIDataType.BOOL)
     if isinstance(value, (float, np.floating)):
         kind = DALIDataType.FLOAT64 if DALIDataType.FLOAT64 in others else DALIDataType.FLOAT
-        return _constant(float(value), kind, float)
+        return _constant(float(value), kind)
     whole = int(value)
     for kind in (DALIDataType.INT32, *(item for item in others if _INTEGERS.get(item) == 64)):
         bits = _INTEGERS[kind]
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind in SIGNED else (0, (1 << bits) - 1)
         if low <= whole <= high:
-            return _constant(whole, kind, int)
+            return _constant(whole, kind)
     for kind in (DALIDataType.FLOAT64, DALIDataType.FLOAT):
         if kind in others:
-            return _constant(float(whole), kind, float)
+            return _constant(float(whole), kind)
     raise OperatorOverflowError(f"the integer {whole} does not fit into 32 bits; give ndd.int64({whole})")
 
 
@@ -72,46 +73,49 @@ def _is_array(item: object) -> bool:
 def _operands(given: tuple[Any, ...]) -> list[DynamicValue]:
     """The operands as Tensors and Batches. Unusable for None, texts and the like."""
     found: list[Any] = []
+    numbers = False
     for item in given:
-        if isinstance(item, DynamicValue) or (isinstance(item, _NUMBERS) and not isinstance(item, np.generic)):
+        if isinstance(item, DynamicValue):
             found.append(item)
+        elif isinstance(item, _NUMBERS) and not isinstance(item, np.generic):
+            found.append(item)
+            numbers = True
         elif _is_array(item):
             found.append(make_tensor(item, None, None, None))
         else:
             raise Unusable(f"unsupported operand: {'None' if item is None else type(item).__name__}")
-    kinds = [item.dtype.type_id for item in found if isinstance(item, DynamicValue)]
-    return [item if isinstance(item, DynamicValue) else _number(item, kinds) for item in found]  # type: ignore[arg-type]
+    if numbers:
+        kinds = tuple([item._type_id() for item in found if isinstance(item, DynamicValue)])
+        for k, item in enumerate(found):
+            if not isinstance(item, DynamicValue):
+                sign = math.copysign(1.0, item) if item.__class__ is float and not item else 0.0
+                found[k] = _number(item, item.__class__, sign, kinds)
+    return found
 
 
 def operation(name: str, *given: object) -> Any:
     """One operation, see ``operators.expressions.types`` for the names. A Batch if one operand is one."""
     operands = _operands(given)
     count, is_batch = samples_of(_FUNCTIONS[name], operands, {}, None)
-    places = {item._place for item in operands if item._place != "cpu"}
-    owned = [item for item, original in zip(operands, given, strict=True) if item is original]
-    if places and any(item._place == "cpu" for item in owned):
-        raise ValueError(f"{OPERATIONS[name].symbol}: the operands are on different devices, the CPU and {', '.join(sorted(places))}")
-    if len(places) > 1:
-        raise RuntimeError(f"{OPERATIONS[name].symbol}: the operands are on several GPUs: {', '.join(sorted(places))}")
-    place = places.pop() if places else "cpu"
+    place = "cpu" if on_cpu(operands) else _place_of(name, operands, given)
     kind, number = ("cpu", 0) if place == "cpu" else ("gpu", gpu_number(place))
     context = EvalContext.current()
     engine = engine_of(context, kind, number)
-    constants = {"op": name, "operands": list(range(len(operands)))}
-    where = [kind] * len(operands)
-    brick = engine.bricks.find(("", name, kind, len(operands)), lambda: engine.brick(OPERATION, kind, constants, (), where))
+    brick = engine.bricks.find(("", name, kind, len(operands)), lambda: _brick(engine, name, kind, len(operands)))
 
     def compute() -> list[Samples]:
-        given = []
+        samples_of_all = []
         for item in operands:
-            samples = item._samples() if item._place == place else moved_samples(item._samples(), place)
-            given.append(repeated_part(samples, count) if is_batch and isinstance(item, Tensor) else samples)
-        if kind == "cpu" and any(samples.dtype is DALIDataType.FLOAT16 for samples in given):
-            raise OperatorTypeError(f"{_FUNCTIONS[name].path}: f16 has no arithmetic on the CPU; cast to ndd.float32")
-        return finished(brick, brick.run(engine, given, count))
+            samples = item._samples()
+            if samples.device != place:
+                samples = moved_samples(samples, place)
+            if kind == "cpu" and samples.dtype is DALIDataType.FLOAT16:
+                raise OperatorTypeError(f"{_FUNCTIONS[name].path}: f16 has no arithmetic on the CPU; cast to ndd.float32")
+            samples_of_all.append(repeated_part(samples, count) if is_batch and isinstance(item, Tensor) else samples)
+        return finished(brick, brick.run(engine, samples_of_all, count))
 
     result = Batch if is_batch else Tensor
-    if EvalMode.current() is EvalMode.deferred and not any(map(is_external, owned)):
+    if EvalMode.current() is EvalMode.deferred and not any(map(is_external, _owned(operands, given))):
         work = DelayedCall(compute, [_known_output(name, operands, place, count)], users_line())
         context.waits(work)
         return result._later(work, 0)
@@ -119,6 +123,26 @@ def operation(name: str, *given: object) -> Any:
     if loop is not None and place == "cpu":
         return result._later(loop.call(LoopCall(brick, engine, operands, count, is_batch)), 0)
     return result._of(compute()[0])
+
+
+def _owned(operands: Sequence[DynamicValue], given: Sequence[object]) -> list[DynamicValue]:
+    """The operands that the program has: no copies of numbers and arrays."""
+    return [item for item, original in zip(operands, given, strict=True) if item is original]
+
+
+def _place_of(name: str, operands: Sequence[DynamicValue], given: Sequence[object]) -> str:
+    """The GPU of the operands. ValueError, RuntimeError for several devices."""
+    places = sorted({item._place for item in operands if item._place != "cpu"})
+    if any(item._place == "cpu" for item in _owned(operands, given)):
+        raise ValueError(f"{OPERATIONS[name].symbol}: the operands are on different devices, the CPU and {', '.join(places)}")
+    if len(places) > 1:
+        raise RuntimeError(f"{OPERATIONS[name].symbol}: the operands are on several GPUs: {', '.join(places)}")
+    return places[0]
+
+
+def _brick(engine: Any, name: str, kind: str, operands: int) -> Brick:
+    made: Brick = engine.brick(OPERATION, kind, {"op": name, "operands": list(range(operands))}, (), [kind] * operands)
+    return made
 
 
 def _known_output(name: str, operands: list[DynamicValue], place: str, count: int) -> KnownOutput:

@@ -10,6 +10,7 @@ Small work is done on the calling thread, which never waits for another one. A c
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Sequence
@@ -296,7 +297,22 @@ class Bricks:
 
     def __init__(self) -> None:
         self._known: OrderedDict[Hashable, Brick] = OrderedDict()
+        self._given: dict[Hashable, Brick] = {}
         self._lock = threading.Lock()
+
+    def known(self, given: Hashable) -> Brick | None:
+        """The brick of a call whose arguments have been checked before. `given`: the arguments as the program gave them, with classes."""
+        try:
+            return self._given.get(given)
+        except TypeError:  # lists in lists and arrays have no hash
+            return None
+
+    def remember(self, given: Hashable, brick: Brick) -> None:
+        """The arguments of a call were checked, and it has this brick. Tables that are full begin again."""
+        with contextlib.suppress(TypeError), self._lock:
+            if len(self._given) >= MOST:
+                self._given = {}
+            self._given[given] = brick
 
     def find(self, key: Hashable, make: Callable[[], Brick]) -> Brick:
         """The brick with `key`; `make` is called if there is none."""

@@ -35,7 +35,7 @@ from .fused import FusedCall, FusedOutputs, FusedProgram, can_be_fused
 from .loops import LoopCall
 from .rng import RNG, RNGState
 from .values import DynamicValue, Tensor, copied, relabelled, repeated_part
-from .work import DelayedCall, KnownOutput
+from .work import DelayedCall, KnownOutput, Reads
 
 _SMALL = 4096
 """Bytes of an input that is compared by its contents. Larger ones that do not come from the step are never predicted."""
@@ -222,7 +222,8 @@ class CapturedLoop:
         self._program: list[_Recorded] = []
         self._calls: list[_Recorded] = []
         self._places: dict[int, int] = {}
-        self._kept: list[DelayedCall] = []
+        self._made: list[tuple[weakref.ReferenceType[DelayedCall], Reads]] = []
+        """The item and the calls of the step. The program decides how long results live."""
         self._starts: dict[int, _Start] = {}
         self._reads: list[int] = []
         self._stock: dict[_Key, list[_Prediction]] = {}
@@ -244,7 +245,7 @@ class CapturedLoop:
             self._program = self._stable(self._calls)
         self._stock = self._next_stock if item is self._next_item else {}
         self._note_reads()
-        self._calls, self._kept = [], [item]
+        self._calls, self._made = [], [(weakref.ref(item), item.reads)]
         self._places = {id(item): -1}
         before, self._starts = self._starts, {}
         predicted: dict[int, _Start] = {}
@@ -269,15 +270,15 @@ class CapturedLoop:
         self.ended = True
         self._stock, self._next_stock, self._next_item = {}, {}, None
         self._note_reads()
-        self._kept, self._places = [], {}
+        self._made, self._places = [], {}
         if self._thread is not None:
             self._thread.shutdown(wait=False)
             self._thread = None
 
     def _note_reads(self) -> None:
         """Note which results of the step the program has read: they will be needed in the next one, too."""
-        if self._kept:
-            self._reads = [work.read for work in self._kept[1:]]
+        if self._made:
+            self._reads = [reads.bits for _, reads in self._made[1:]]
 
     def _stable(self, calls: list[_Recorded]) -> list[_Recorded]:
         """The program for the next step. Inputs whose contents have changed since the step before are not predicted."""
@@ -432,18 +433,19 @@ class CapturedLoop:
             if start.key != now.key:
                 sources = None
         self._places[id(work)] = len(self._calls)
-        self._kept.append(work)
+        self._made.append((weakref.ref(work), work.reads))
         self._calls.append(_Recorded(given.brick, given.engine, sources, given.samples, given.is_batch, given.rng, words))
 
     def _made_key(self, source: _InputSource) -> _Key:
-        return id(self._kept[source.call + 1]), source.number, source.layout
+        return id(self._made[source.call + 1][0]()), source.number, source.layout
 
     def _source(self, value: DynamicValue) -> _InputSource | None:
         """Where an input comes from; None: it cannot be known before."""
         work, is_tensor = value._work, isinstance(value, Tensor)
         if value._held is None and work is not None:
             place = self._places.get(id(work))
-            if place is not None and not work.read >> value._number & 1:
+            is_ours = place is not None and self._made[place + 1][0]() is work  # an id may be used again
+            if place is not None and is_ours and not work.reads.bits >> value._number & 1:
                 return _InputSource(place, value._number, value._view_layout, None, (), is_tensor)
         samples = _untouched(value)
         if samples.device != "cpu":

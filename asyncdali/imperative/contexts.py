@@ -218,6 +218,8 @@ class EvalContext:
     def engine(self) -> CallEngine:
         """Memory, threads and bricks of its calls."""
         found = self._engine
+        if found is not None and self._pool is None and found.crew is _Defaults.crew and _Defaults.pid == _forks.pid:
+            return found  # nearly always
         crew = _default_crew() if self._pool is None else self._pool._workers()
         if found is None or found.crew is not crew:
             found = self._engine = crew.engine(self._device_id)

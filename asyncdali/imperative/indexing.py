@@ -133,10 +133,11 @@ class BatchedSlice:
         items = given if isinstance(given, tuple) else (given,)
         count = batch.batch_size
         varies = _varies(items)
-        own = range(max(count, 1)) if varies else (0,)
-        keys = [_expanded(_key(tuple(_of_sample(item, k, count) for item in items)), batch.ndim) for k in own]
-        if not varies:
-            keys *= max(count, 1)
+        if varies:
+            own = range(max(count, 1))
+            keys = [_expanded(_key(tuple(_of_sample(item, k, count) for item in items)), batch.ndim) for k in own]
+        else:
+            keys = [_expanded(_key(items), batch.ndim)] * max(count, 1)
             if all(item == slice(None) for item in keys[0]):
                 return batch
         samples = batch._samples()
@@ -164,8 +165,13 @@ class BatchedSlice:
 
 
 def _varies(items: Sequence[Any]) -> bool:
-    parts = [part for item in items for part in ((item.start, item.stop, item.step) if isinstance(item, slice) else (item,))]
-    return any(isinstance(part, Batch) for part in parts)
+    for item in items:
+        if isinstance(item, slice):
+            if isinstance(item.start, Batch) or isinstance(item.stop, Batch) or isinstance(item.step, Batch):
+                return True
+        elif isinstance(item, Batch):
+            return True
+    return False
 
 
 def _of_sample(item: object, sample: int, count: int) -> Any:

@@ -97,7 +97,7 @@ class DynamicValue:
             held = work.batches()[self._number]
             if work.dependents:
                 work.finish_dependents(self._number)
-            work.read |= 1 << self._number
+            work.reads.bits |= 1 << self._number
             if self._view_layout is not None:
                 held = relabelled(held, self._view_layout)
             self._held = held
@@ -134,6 +134,9 @@ class DynamicValue:
     @property
     def _place(self) -> str:
         """Where the samples are, as stored: "cpu", "gpu" or "gpu:<n>"."""
+        held = self._held
+        if held is not None:
+            return held.device
         known = self._declared("device")
         return str(self._samples().device if known is None else known)
 
@@ -142,8 +145,13 @@ class DynamicValue:
     @property
     def dtype(self) -> DType:
         """The element type."""
+        return dtypes.of_id(self._type_id())
+
+    def _type_id(self) -> DALIDataType:
+        """The element type, as stored."""
         known = self._declared("dtype")
-        return dtypes.of_id(self._samples().dtype if known is None else known)
+        found: DALIDataType = self._samples().dtype if known is None else known
+        return found
 
     @property
     def device(self) -> Device:

@@ -29,10 +29,19 @@ class KnownOutput:
         self.dtype, self.ndim, self.layout, self.device, self.shapes, self.count = dtype, ndim, layout, device, shapes, count
 
 
+class Reads:
+    """The outputs of a call whose memory the program has got, so that it may have been changed: a bit for each. It may outlive the call."""
+
+    __slots__ = ("bits",)
+
+    def __init__(self) -> None:
+        self.bits = 0
+
+
 class DelayedCall:
     """One call. Any thread may ask for its outputs; the first one computes them. An error is raised at each request."""
 
-    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "dependents", "read", "told", "where")
+    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "dependents", "reads", "told", "where")
 
     def __init__(self, compute: Callable[[], Sequence[Samples]], declared: Sequence[KnownOutput], where: str):
         """`where`: the user's line that made the call."""
@@ -44,8 +53,7 @@ class DelayedCall:
         self.where = where
         self.dependents: dict[int, list[weakref.ReferenceType[DelayedCall]]] = {}
         """By output: calls that will be computed of it, before the program gets its memory, which it may change."""
-        self.read = 0
-        """A bit for each output whose memory the program has got, so that it may have been changed."""
+        self.reads = Reads()
         self.told = False
         """Whether its error was raised."""
 

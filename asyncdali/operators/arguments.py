@@ -130,7 +130,7 @@ class Arguments:
             message = ""
             if wrong.any():
                 message = f"`{name}`: {int(row[wrong][0])} is out of range for {ndim}-D samples; allowed are {-ndim} to {ndim - 1}"
-            elif len(np.unique(row % max(ndim, 1))) != len(row):
+            elif len(set((row % max(ndim, 1)).tolist())) != len(row):  # np.unique imports numpy.ma
                 message = f"an axis occurs more than once in `{name}`, {row.tolist()}"
             if message:
                 raise ValueError(message) if batch is None else SampleError(i, message)

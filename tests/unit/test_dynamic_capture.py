@@ -3,6 +3,7 @@
 import gc
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -404,6 +405,22 @@ def test_reading_labels_does_not_compute_calls_of_the_pictures(files, monkeypatc
 
     run(files * 4, body, True, epochs=1)
     assert alone.count("resize") == alone.count("decoders.image_random_crop") <= 2  # the steps before there is a prediction
+
+
+def test_a_step_keeps_no_results_that_the_program_drops(files):
+    """A step may have thousands of calls, and an iterator that is not finished stays in its step."""
+    reader, alive = ndd.readers.File(files=files), []
+    steps = reader.next_epoch(batch_size=4, capture=True)
+    for number, item in enumerate(steps):
+        for k in range(20):
+            made = ndd.resize(ndd.decoders.image(item[0]), size=[8 + k, 8])
+            work = made._work
+            alive.append(weakref.ref(work))
+            made.evaluate()
+            assert np.asarray(made.tensors[0]).shape == (8 + k, 8, 3)
+            del made, work
+        gc.collect()
+        assert sum(ref() is not None for ref in alive[20 * number :]) <= 1
 
 
 def in_a_thread(function):

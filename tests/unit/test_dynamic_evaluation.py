@@ -273,6 +273,23 @@ def test_a_call_of_long_work_uses_threads_and_ends_with_an_error_of_a_sample() -
             ndd.decoders.image(ndd.batch([bad if k == 5 else good for k in range(8)]))
 
 
+def test_E2_E7_long_calls_end_before_they_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their inputs may be written afterwards, and their errors come from the call, although other threads work on them."""
+    monkeypatch.setattr("asyncdali.imperative.bricks._LONG_NS", -1)
+    for mode in (ndd.EvalMode.eager, ndd.EvalMode.sync_cpu):
+        with ndd.EvalContext(num_threads=3), mode:
+            batch = ndd.flip(ndd.batch([np.full((60, 60, 3), 10 + k, np.uint8) for k in range(8)]))
+            views = [np.asarray(t) for t in batch.tensors]
+            made = ndd.gaussian_blur(batch, window_size=5)
+            for view in views:
+                view[...] = 0
+            assert [int(np.asarray(t).min()) for t in made.tensors] == [10 + k for k in range(8)]
+            encoded = ndd.batch([np.zeros(4 + k % 2, np.uint8) for k in range(8)])
+            with pytest.raises(RuntimeError, match="sample 0") as caught:
+                ndd.decoders.image(encoded)
+            assert not getattr(caught.value, "__notes__", None)  # no other line than that of the call
+
+
 def test_an_interrupt_after_the_own_part_of_a_shared_call_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = ndd.batch([np.full((200, 200, 3), k, np.uint8) for k in range(8)])
     with ndd.EvalContext(num_threads=2) as context:

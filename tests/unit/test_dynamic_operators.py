@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
@@ -342,3 +343,46 @@ def test_wrong_spellings_name_the_right_ones() -> None:
         with pytest.raises(kind, match=text):
             call()
     assert not hasattr(picture, "__cuda_array_interface__") and not hasattr(picture, "nothing")
+
+
+def test_signs_of_zero_are_constants_of_their_own() -> None:
+    """0.0 and -0.0 are equal, so a table of calls by constants must ask for more."""
+    x = ndd.tensor(np.array([1.0, -2.0], np.float32))
+    for zero in (0.0, -0.0, 0.0):
+        assert np.signbit(np.asarray(x * zero)).tolist() == [math.copysign(1, zero) < 0, math.copysign(1, zero) > 0]
+        assert np.signbit(np.asarray(ndd.pad(x, fill_value=zero, axes=[0], shape=[3]))[2]) == (math.copysign(1, zero) < 0)
+
+
+class Changing:
+    """An array whose contents change; its hash does not."""
+
+    def __init__(self, values: list[int]):
+        self.values = values
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.array(self.values)
+
+
+def test_arguments_that_change_are_read_in_each_call() -> None:
+    x = ndd.tensor(np.arange(24, dtype=np.uint8).reshape(2, 3, 4))
+    axes, perm = Changing([0]), [0, 1, 2]
+    for wanted in ([0], [1], [2]):
+        axes.values = wanted
+        assert np.array_equal(np.asarray(ndd.reductions.sum(x, axes=axes)), np.arange(24).reshape(2, 3, 4).sum(axis=wanted[0]))
+    size = np.array([2.0, 3.0], np.float32)
+    pictures = ndd.batch(PICTURES)
+    for _ in range(3):
+        size += 1
+        assert ndd.resize(pictures.tensors[0], size=size).shape == (*size.astype(int), 3)
+        sizes = ndd.batch([size + k for k in range(3)])
+        assert ndd.resize(pictures, size=sizes).shape == [(*(size + k).astype(int), 3) for k in range(3)]
+        assert ndd.resize(pictures, size=[4, 5]).shape == [(4, 5, 3)] * 3
+    for _ in range(3):
+        perm.append(perm.pop(0))
+        assert np.array_equal(np.asarray(ndd.transpose(x, perm=perm)), np.asarray(x).transpose(perm))
+    for kind in (ndd.int32, ndd.float32, ndd.uint8, ndd.int32):
+        assert ndd.cast(x, dtype=kind).dtype == kind
+        with pytest.raises(TypeError, match="unexpected argument 'dtyp'"):
+            ndd.cast(x, dtyp=kind)
+        with pytest.raises(TypeError, match="'dtype' is missing"):
+            ndd.cast(x)

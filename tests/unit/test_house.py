@@ -415,6 +415,7 @@ KEPT = {
     "RandomBBoxCrop": {"_layouts", "_quiet"},
     "RandomResizedCrop": {"_mode"},
     "ReaderOperator": {"_hinted", "_order", "_remote_ahead"},
+    "Reshape": {"_kept"},
     "Resize": {"_mode"},
     "TensorResize": {"_mode"},
     "_Repeated": {"_batch"},

@@ -92,7 +92,7 @@ class Templates:
 
     def positions(self) -> dict[Any, int]:
         """The words of the operators' positions, by what their handles name."""
-        return {
+        return {} if not self._moving else {
             ("position", id(built), k): word for built in self._moving for k, word in enumerate(built.operator.words_of(built.position))
         }
 

@@ -43,15 +43,15 @@ class SegmentTemplate:
     """
 
     __slots__ = (
-        "_firsts", "_inputs", "_kept", "_outputs", "_places", "_positions", "_relocate", "_source", "_texts", "_whole", "_words", "job",
-        "produced",
+        "_firsts", "_inputs", "_kept", "_outputs", "_places", "_positions", "_relocate", "_source", "_texts", "_timed", "_whole", "_words",
+        "job", "produced",
     )  # fmt: skip
 
     def __init__(self, outline: Outline, kept: Collection[int], most_scratch: int, timed: Timed):
         """`kept`: edges that other segments read;  timed: how later jobs measure time. TypeError if the tables cannot be copied."""
         from ...compiled.relocation import relocate
 
-        self._relocate = relocate
+        self._relocate, self._timed = relocate.entry, timed is not Timed.NO
         block = WordBlock(outline)
         contexts = [block.step(step) for _, step in outline.steps]
         places: list[tuple[int, Any]] = [(word, base) for word, base in block.places if base is None or not _is_dense(base, outline)]
@@ -150,18 +150,30 @@ class SegmentTemplate:
                 batch.source_info = edges[output.origins].source_info
             if memory:
                 try:
-                    batch.owner = owner = batch.granted(allocate, extents.total, extents.sizes)
-                except TooLarge as error:
-                    raise TooLargeOutput(output.built, error) from None
+                    batch.owner = owner = allocate(extents.total)
+                except TooLarge:
+                    raise self._too_large(output, batch, allocate) from None
                 batch.contiguous = True
                 bases.append(address_of(owner))
             edges[output.edge] = batch
         source, places = self._whole
         words = np.array(bases, np.int64)  # named, because another thread may get the memory of a temporary array before it is read
         self._relocate(at, self._words, source, places, address_of(words), len(self._places))
-        if not timed:
+        if self._timed and not timed:
             block[_TIMES] = 0
         return self.job.moved(block, at, self._words, (self, tables))
+
+
+    @staticmethod
+    def _too_large(output: PlannedOutput, batch: Batch, allocate: Callable[[int], np.ndarray]) -> TooLargeOutput:
+        """The error that names the largest sample."""
+        extents = batch.extents
+        assert extents is not None
+        try:
+            batch.granted(allocate, extents.total, extents.sizes)
+        except TooLarge as error:
+            return TooLargeOutput(output.built, error)
+        return TooLargeOutput(output.built, TooLarge("there was no memory for an output"))
 
 
 def _is_dense(base: Handle, outline: Outline) -> bool:

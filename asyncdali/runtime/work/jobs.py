@@ -101,6 +101,10 @@ def _blank(count: int, steps: int, slots: int, timed: Timed) -> _Blank:
     return _Blank(words, moving, (functions, contexts, slot_arrays, times, status, texts), own_times)
 
 
+def _nothing() -> None:
+    """The end of a job that no thread waits for."""
+
+
 class Job:
     """Shared by the threads that work on it. `finished` runs once, on the thread that leaves last."""
 
@@ -110,14 +114,16 @@ class Job:
     is_pixels = False
     """Whether the job computes pixels, which is the last work of a segment."""
 
+    # Defaults of the class: a job is made several times per batch, and every attribute costs time.
+    on_thread: Callable[[int, int], None] | None = None
+    """Called by each participating thread with its begin and end (ns). For traces."""
+    finished: Callable[[], None] = staticmethod(_nothing)
+    _active = 0
+    _exhausted = False
+    _failure: BaseException | None = None
+
     def __init__(self) -> None:
-        self.on_thread: Callable[[int, int], None] | None = None
-        """Called by each participating thread with its begin and end (ns). For traces."""
         self._lock = threading.Lock()
-        self._active = 0
-        self._exhausted = False
-        self._failure: BaseException | None = None
-        self.finished: Callable[[], None] = lambda: None
 
     def work(self, thread: WorkerState) -> None:
         """Take part until no sample is left. Returns immediately if the job is over."""
@@ -184,12 +190,15 @@ def _driver() -> Callable[[int, int], int]:
     """Compiled code that takes part in a job. It needs Numba, so it is imported late."""
     from ...compiled.driver import run_job
 
-    run: Callable[[int, int], int] = run_job
-    return run
+    return run_job.entry
 
 
 class CompiledSamples(Job):
     """Compiled steps over a range of samples. Each thread enters the interpreter once."""
+
+    crew: WorkerThreads | None = None
+    joint: Joint | None = None
+    _keep: object = None
 
     def __init__(
         self,
@@ -213,9 +222,6 @@ class CompiledSamples(Job):
             if step.scratch_bytes:
                 step.place_scratch(own_scratch)
         self.scratch_bytes = own_scratch + extra
-        self._keep: object = None
-        self.crew: WorkerThreads | None = None
-        self.joint: Joint | None = None
         # One allocation for all that the driver reads and writes: this runs several times per batch, and every array costs time.
         blank = _blank(count, len(steps), len(slots), timed)
         self._own_times, self._places = blank.own_times, blank.places
@@ -260,7 +266,7 @@ class CompiledSamples(Job):
         Job.__init__(job)
         job._places = self._places
         job.count, job.owners, job.steps, job.scratch_bytes = self.count, self.owners, self.steps, self.scratch_bytes
-        job._own_times, job._keep, job.crew, job.joint = self._own_times, keep, None, None
+        job._own_times, job._keep = self._own_times, keep
         job._block, job._address, job._texts_at = block, address, words
         return job
 
