@@ -1,6 +1,6 @@
 """Calls of dynamic mode beside DALI's: 20 operators, on one small picture and on 64, in one process, in turns.
 
-    python -m benchmarks.dynamic [--rounds 15] [--calls 40] [--photographs]
+    python -m benchmarks.dynamic [--rounds 15] [--calls 40] [--photographs FOLDER]
 
 Prints microseconds of a call: the lowest of all rounds, because other programs disturb the machine. DALI is left out if it is missing.
 """
@@ -12,6 +12,7 @@ import importlib
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,17 +41,26 @@ CASES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def values(ndd: Any, shapes: list[tuple[int, ...]]) -> tuple[Any, Any]:
+def pictures(folder: str | None) -> list[np.ndarray]:
+    """64 small random pictures, or the first 64 of the JPEGs in a folder."""
+    if folder is None:
+        rng = np.random.default_rng(0)
+        return [rng.integers(0, 256, (16, 16, 3)).astype(np.uint8) for _ in range(64)]
+    from PIL import Image
+
+    files = sorted(Path(folder).rglob("*.jp*g"))[:64]
+    return [np.asarray(Image.open(file).convert("RGB")) for file in files]
+
+
+def values(ndd: Any, arrays: list[np.ndarray]) -> tuple[Any, Any]:
     """A Tensor and a Batch in memory of the library."""
-    rng = np.random.default_rng(0)
-    arrays = [rng.integers(0, 256, shape).astype(np.uint8) for shape in shapes]
     picture = ndd.flip(ndd.tensor(arrays[0], layout="HWC"), horizontal=0)
     return picture.evaluate(), ndd.flip(ndd.batch(arrays, layout="HWC"), horizontal=0).evaluate()
 
 
-def measured(modules: dict[str, Any], shapes: list[tuple[int, ...]], rounds: int, calls: int) -> dict[str, list[list[float]]]:
+def measured(modules: dict[str, Any], arrays: list[np.ndarray], rounds: int, calls: int) -> dict[str, list[list[float]]]:
     """By operator: for each library, microseconds of a call on a Tensor and on a Batch."""
-    data = {name: values(ndd, shapes) for name, ndd in modules.items()}
+    data = {name: values(ndd, arrays) for name, ndd in modules.items()}
     found = {}
     for case, call in CASES.items():
         lowest = [[math.inf, math.inf] for _ in modules]
@@ -71,15 +81,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--calls", type=int, default=40)
-    parser.add_argument("--photographs", action="store_true", help="pictures of about 400x375 instead of 16x16")
+    parser.add_argument("--photographs", metavar="FOLDER", help="64 JPEGs of this folder instead of random pictures of 16x16")
     options = parser.parse_args()
     modules = {"asyncdali": importlib.import_module("asyncdali.dynamic")}
     try:
         modules["DALI"] = importlib.import_module("nvidia.dali.experimental.dynamic")
     except ImportError:
         print("DALI is not installed")
-    shapes = [(375 + k % 7, 400 + k % 5, 3) if options.photographs else (16, 16, 3) for k in range(64)]
-    found = measured(modules, shapes, options.rounds, options.calls)
+    found = measured(modules, pictures(options.photographs), options.rounds, options.calls)
     names = list(modules)
     print(f"{'operator':24}" + "".join(f"{f'{name} {form}':>18}" for form in ("tensor", "batch") for name in names))
     ratios: list[list[float]] = [[], []]
