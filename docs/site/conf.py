@@ -20,6 +20,7 @@ myst_heading_anchors = 4
 intersphinx_mapping = inventories.write(Path(os.environ["ASYNCDALI_SITE_WORK"]) / "inventories")
 highlight_language = "text"
 nitpicky = True
+smartquotes = False  # "--cpus" must stay as it is
 html_theme = "furo"
 html_title = f"asyncdali {version}"
 html_static_path = [str(HERE / "static")]

@@ -256,10 +256,10 @@ EXAMPLES: dict[str, Example] = {
                'many = fn.readers.file(file_root=str(PICTURES), files=[f"5_stars/{k}.jpg" for k in range(8)], labels=list(range(100, 108)))[1]'),
     "experimental.batch_by": values(
         "fn.experimental.batch_by(labels, length=labels[0] + 1, budget=24, window=64)", batch=8,
-        before="_, labels = fn.readers.file(file_root=str(PICTURES))"),
+        before="_, labels = fn.readers.file(file_root=str(PICTURES), random_shuffle=True)"),
     "experimental.select": values(
         "fn.experimental.select(labels, where=labels[0] % 3 == 0)", batch=4,
-        before="_, labels = fn.readers.file(file_root=str(PICTURES))"),
+        before="_, labels = fn.readers.file(file_root=str(PICTURES), random_shuffle=True)"),
     "batch_permutation": values("fn.batch_permutation()", batch=4),
     "permute_batch": values("fn.permute_batch(draw, indices=[2, 1, 0])", "draw", before="draw = fn.random.uniform(range=[0.0, 1.0])", batch=3),
     "element_extract": shapes("*fn.element_extract(frames, element_map=[0, 2])", before=FRAMES),
