@@ -35,7 +35,7 @@ class Processes:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to close."""
-        return self.parallel is None and self.engines is None and not self.unfinished
+        return self.parallel is None and self.engines is None and not self.unfinished and not self.streams
 
     def start(self, core: Core) -> None:
         """Start the missing processes of `core`. RuntimeError if a process cannot be forked any more, or does not start."""

@@ -15,7 +15,7 @@ Without readers and sources the part never ends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from asyncdali_workers.interrupts import raised_by_signal
@@ -65,6 +65,19 @@ class Raw:
         self.told = False
 
 
+class _Came(NamedTuple):
+    """A raw iteration that the session has given. :meth:`PartStream._settle` adds it; each step of that may be repeated.
+
+    `record`: the iteration that the consumer of the session has; None: the end of an epoch, or a source's error. `told`, `ends`: the
+    numbers of the part behind it.
+    """
+
+    raw: Raw
+    record: Record | None
+    told: int
+    ends: int
+
+
 class PartStream:
     """A part of a regrouping, from the beginning of the next batch on.
 
@@ -81,7 +94,7 @@ class PartStream:
         self._fill, self._condition, self._name = fill, condition, name
         self._raws: list[Raw] = []
         self._told = 0  # failed raw iterations that come next and were raised before the checkpoint
-        self._taken: Record | None = None  # the iteration that was kept last: after an interrupt the session may not know it
+        self._came: _Came | None = None  # what the session has given last, until it is among the raw iterations
         self.reader: ReaderOperator | None = None
         """The reader that tells the epochs."""
         self._ends = 0  # ends of epochs that sources have met in this process
@@ -100,6 +113,7 @@ class PartStream:
 
     def commit(self, cursor: Cursor) -> None:
         """Batches from now on begin at `cursor` or behind."""
+        self._settle()
         used, self.cursor = cursor.number - self.cursor.number, cursor
         if self.session.depth > 1:  # the next batch needs as many raw iterations; they are made while the consumer works
             self.session.producer.keep_ahead(min(used + self.session.depth - 2, MOST_AHEAD))
@@ -132,6 +146,7 @@ class PartStream:
 
     def raw(self, number: int) -> Raw:
         """Raw iteration `number`, which is known or the next one. Waits for it."""
+        self._settle()
         while True:
             first = self._raws[0].number if self._raws else self.cursor.number
             if number - first < len(self._raws):
@@ -141,22 +156,32 @@ class PartStream:
     def _more(self) -> None:
         """Add one raw iteration, failed or not, or the end of an epoch. If this is interrupted, the next call does the rest."""
         session = self.session
-        if self._taken is not None:
-            session.drop(self._taken)
-            self._taken = None
         self._look()
         try:
             self._fill(session)
             session.hand_over(None, self._keep)
         except StopIteration:
-            self._end()
+            self._came = _Came(Raw(self._next_number(), session.mark(), self._ends + 1), None, self._told, self._ends + 1)
         except PipelineClosed:
             raise
         except Exception as error:
             if raised_by_signal(error):
                 raise
-            self._fail(session.mark(), set_aside(error), self._ends)
-        self._taken = None
+            self._came = self._failed(session.mark(), set_aside(error), self._ends, None)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Add what the session has given last. An interrupt may have come after any step."""
+        came = self._came
+        if came is None:
+            return
+        if not self._raws or self._raws[-1] is not came.raw:
+            self._raws.append(came.raw)
+        if came.record is not None:
+            self.session.drop(came.record)  # the session has moved on, unless an interrupt came first
+        elif came.raw.error is None:
+            self.session.producer.reset()
+        self._told, self._ends, self._came = came.told, came.ends, None
 
     def _look(self) -> None:
         """Find out what tells the epochs."""
@@ -173,31 +198,26 @@ class PartStream:
         """Whether its epochs do not end."""
         return self.reader is None and not self.session.producer.sources.pullers
 
-    def _end(self) -> None:
-        raw = Raw(self._next_number(), self.session.mark(), self._ends + 1)
-        self._ends += 1
-        self._raws.append(raw)
-        self.session.producer.reset()
-
-    def _fail(self, mark: Mark, error: BaseException, after: int) -> None:
+    def _failed(self, mark: Mark, error: BaseException, after: int, record: Record | None) -> _Came:
         raw = Raw(self._next_number(), mark, after)
-        raw.error = error
-        if self._told:
-            self._told, raw.told, raw.error = self._told - 1, True, RuntimeError("told")
-        self._raws.append(raw)
+        raw.told = self._told > 0
+        raw.error = RuntimeError("told") if raw.told else error
+        return _Came(raw, record, self._told - raw.told, self._ends)
 
     def _keep(self, record: Record, result: Any) -> None:
         """The session's consumer takes an iteration. Called before the session moves on."""
         mark, moment = self.session.mark(), self.session.moment(record)
         labels, real, after = self._epochs(moment)
+        came: _Came | None = None
         if not isinstance(result, BaseException):
             try:
-                self._raws.append(self._made(mark, moment, record, [batch_of(tensors) for tensors in result], labels, real, after))
+                raw = self._made(mark, moment, record, [batch_of(tensors) for tensors in result], labels, real, after)
+                came = _Came(raw, record, self._told, self._ends)
             except Exception as error:
+                if raised_by_signal(error):
+                    raise
                 result = error
-        if isinstance(result, BaseException):
-            self._fail(mark, set_aside(result), after)
-        self._taken = record
+        self._came = came or self._failed(mark, set_aside(result), after, record)
 
     def _epochs(self, moment: Moment) -> tuple[np.ndarray, np.ndarray, int]:
         """The epoch of each sample of the whole iteration, whether the sample is more than padding, and the epoch behind."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -194,3 +196,23 @@ def test_closing_closes_the_parts(files):
     sessions = [core.session for core in pipe._core.processes.streams.cores()]
     pipe.close()
     assert sessions and all(session.closed for session in sessions)
+
+
+def test_a_failed_build_closes_parts_of_parts(files, tmp_path):
+    def threads():
+        return {thread.name for thread in threading.enumerate() if "-worker-" in thread.name}
+
+    @pipeline_def(batch_size=BATCH, num_threads=1, device_id=None)
+    def define():
+        label = fn.readers.file(files=files)[1]
+        first = fn.experimental.select(label, where=label % 2 == 0)
+        missing = fn.readers.file(file_root=str(tmp_path / "missing"))[1]
+        both = fn.experimental.mix([(first, 1), (missing, 1)])
+        return fn.experimental.select(both, where=both > 0)
+
+    before = threads()
+    pipe = define()
+    with pytest.raises(RuntimeError, match="missing"):
+        pipe.build()
+    pipe.close()
+    assert threads() <= before

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import signal
 
 import numpy as np
 import pytest
+from helpers.interrupted_places import PlacedInterrupts
 
 from asyncdali import fn, pipeline_def
 
@@ -178,3 +181,61 @@ def test_random_programs_are_not_trivial(files):
     batches = [item for item in found if isinstance(item, list)]
     assert found.count("end") > 5 and len(batches) > 100 and len({len(item) for item in batches}) >= 3
     assert any(isinstance(item, str) and item != "end" for item in found)
+
+
+class Consumer:
+    """Takes batches. A step that was interrupted is repeated."""
+
+    def __init__(self, files):
+        @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=1, prefetch_queue_depth=1)
+        def define():
+            parts = []
+            for k in range(2):
+                number = fn.readers.file(files=files, labels=list(range(60)), random_shuffle=True)[1]
+                parts.append((fn.experimental.select(number, fn.random.uniform(), where=number % 3 == k), k + 1))
+            return (*fn.experimental.mix(parts, per="sample", stop="last"), fn.random.uniform())
+
+        self.pipe, self.batches, self.ended = define(), [], False
+
+    def step(self):
+        if self.ended:
+            self.pipe.reset()
+            self.ended = False
+        try:
+            batch = self.pipe.run()
+        except StopIteration:
+            self.ended = True
+            return
+        self.batches.append(batch)
+
+    def numbers(self):
+        return [[[float(np.ravel(output[k])[0]) for output in batch] for k in range(len(batch[0]))] for batch in self.batches]
+
+
+def test_interrupts_lose_and_repeat_nothing(files):
+    handler = signal.getsignal(signal.SIGINT)
+    gc.disable()  # a finalizer that runs by chance would swallow an interrupt
+    try:
+        consumer = Consumer(files)
+        consumer.step()
+        interrupts = PlacedInterrupts(Consumer.step)
+        rooms = ("regrouping/", "runtime/session", "runtime/order/producer", "sources/")
+        found = interrupts.chosen(consumer.step, 5)
+        places = [place for place in found if place.code.co_filename.rpartition("asyncdali/")[2].startswith(rooms)]
+        came = 0
+        for place in places:
+            try:
+                interrupts.at(place, consumer.step)
+            except KeyboardInterrupt:
+                came += 1
+                consumer.step()
+        assert came > 30
+        expected = Consumer(files)
+        while len(expected.batches) < len(consumer.batches):
+            expected.step()
+        assert consumer.numbers() == expected.numbers()
+        consumer.pipe.close()
+        expected.pipe.close()
+    finally:
+        gc.enable()
+        signal.signal(signal.SIGINT, handler)
