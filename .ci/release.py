@@ -222,7 +222,7 @@ def _try(row: Row, python: Path, work: Path, wheel: Path) -> None:
     try:
         if row.lowest:
             install(python, "uv")
-            run(python, "-m", "uv", "pip", "install", "--quiet", "--python", python, "--resolution", "lowest-direct", wanted)
+            run(python, "-m", "uv", "pip", "install", "--quiet", "--python", python, "--resolution", "lowest", wanted)
         else:
             install(python, "--only-binary", ":all:", wanted, *row.requirements)
     except Failed as error:

@@ -114,7 +114,7 @@ class AwaitedPuller(AheadPuller):
         self._ended_round: int | None = None  # the last round in which the source has ended
 
     def _ask(self, iteration: int) -> Any:
-        return Awaited(self._guarded(iteration, self.epoch, self._round))
+        return Awaited(partial(self._guarded, iteration, self.epoch, self._round))
 
     def _answer(self, asked: Awaited) -> Answer:
         try:
@@ -147,7 +147,7 @@ class AwaitedPuller(AheadPuller):
                     raise
                 return _End
 
-        result: object = _released(Awaited(_held(waited)).result())
+        result: object = _released(Awaited(partial(_held, waited)).result())
         if result is _End:
             raise StopIteration
         return result
@@ -266,10 +266,13 @@ class _Failed:
         self.error = error
 
 
-async def _outcome(work: Coroutine[Any, Any, Any], ours: list[bool]) -> Any:
-    """The result of a coroutine, or its error as :class:`_Failed`. `ours` is not empty if we have cancelled it."""
+async def _outcome(work: Callable[[], Coroutine[Any, Any, Any]], ours: list[bool]) -> Any:
+    """The result of the coroutine that `work` makes, or its error as :class:`_Failed`. `ours` is not empty if we have cancelled it.
+
+    The coroutine is made here: a task that is cancelled before its first step makes none, so Python reports none as never awaited.
+    """
     try:
-        return await work
+        return await work()
     except asyncio.CancelledError as error:
         if ours:
             raise
@@ -280,9 +283,9 @@ async def _outcome(work: Coroutine[Any, Any, Any], ours: list[bool]) -> Any:
 
 
 class Awaited:
-    """A running coroutine on the source loop."""
+    """A running coroutine on the source loop; `work` makes the coroutine."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any]):
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]):
         done: list[bool] = []
         self._done = done
         gate = self._gate = threading.Lock()

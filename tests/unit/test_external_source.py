@@ -15,6 +15,7 @@ from helpers.pipelines import pipeline_of, values
 from helpers.processes import wait_until_gone
 
 from asyncdali import Pipeline, fn, ops, pipeline_def, types
+from asyncdali.sources.awaited import _outcome
 from asyncdali.sources.kinds import SourceKind, get_callback_from_source
 from asyncdali.sources.state import decode_state, encode_state
 from asyncdali.tensors import TensorCPU, TensorListCPU
@@ -932,3 +933,25 @@ def test_arrays_of_sources_are_released_after_the_copy():
     pipe.run()
     [reference] = given
     wait_until_gone(reference)
+
+
+def test_a_request_that_is_cancelled_before_it_begins_leaves_no_coroutine():
+    """A task that is cancelled before its first step runs nothing. Python 3.14 reported a coroutine made earlier as never awaited."""
+    called = []
+
+    async def request():
+        called.append(True)
+
+    async def cancelled():
+        task = asyncio.ensure_future(_outcome(request, [True]))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await _outcome(request, [])
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        asyncio.run(cancelled())
+        gc.collect()
+    assert called == [True]
+    assert [str(one.message) for one in said if "never awaited" in str(one.message)] == []
