@@ -15,9 +15,10 @@ def main() -> int:
     parser.add_argument("command", choices=["build", "check"])
     parser.add_argument("--output", type=Path, default=build.OUTPUT, help="folder of the site (default: %(default)s)")
     options = parser.parse_args()
+    output = options.output.resolve()
     if options.command == "build":
-        return build.build(options.output)
-    return check.check(options.output / build.__version__, browse=True)
+        return build.build(output)
+    return check.check(output / build.__version__, browse=True)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ def build(output: Path = OUTPUT) -> int:
         print(f"Sphinx ended with status {status}")
         return status
     shutil.copytree(source / gallery.PICTURES, pages / gallery.PICTURES)
+    for path in pages.rglob("*.html"):
+        path.write_text(lazy(path.read_text(encoding="utf-8")), encoding="utf-8")
     beside(source, pages, origins)
     versions(output)
     count = len(list(pages.rglob("*.html")))
@@ -91,6 +93,11 @@ def unlisted(source: Path) -> list[str]:
 def contents(caption: str, names: list[str]) -> str:
     """A list of contents for the navigation; nothing for no pages."""
     return "\n```{toctree}\n:caption: " + caption + "\n:maxdepth: 1\n:hidden:\n\n" + "\n".join(names) + "\n```\n" if names else ""
+
+
+def lazy(text: str) -> str:
+    """A page whose pictures are loaded when they come into view; Sphinx has no setting for it."""
+    return re.sub(r"<img (?![^>]*\bloading=)", '<img loading="lazy" ', text)
 
 
 def title_of(text: str) -> str:

@@ -134,6 +134,11 @@ def test_all_pages_can_be_staged(tmp_path):
     assert all((tmp_path / page).stat().st_size for page in origins)
 
 
+def test_pictures_of_pages_are_loaded_when_they_come_into_view():
+    kept = '<img src="c" loading="eager">'
+    assert build.lazy(f'<img alt="a" src="b">{kept}') == f'<img loading="lazy" alt="a" src="b">{kept}'
+
+
 def test_pages_that_no_list_names_are_found(tmp_path):
     lists = {"index": "```{toctree}\na\nb/index\n```", "b/index": "```{toctree}\n:glob:\n\n*\n```"}
     for name, text in {**lists, "a": "", "b/c": "", "d": ""}.items():
