@@ -384,7 +384,7 @@ class RemoteLoader(Connections):
             self._largest = max(self._largest, size)
             if self._actors.hedge_compare and asked.places:
                 asked.digest = _digest(answer.batches)
-        asked.answer = {"out": answer.batches, "produced": answer.produced}
+        asked.answer, asked.engine_name = {"out": answer.batches, "produced": answer.produced}, f"engine {place.address}"
         asked.payloads, asked.keep = [], []
 
     def _compare(self, place: ActorPlace, asked: ActorRequest, batches: list[Batch]) -> None:

@@ -94,6 +94,11 @@ class Operator:
         """Positional inputs whose contents `prepare` or `plan` of the instance `spec` read. `on_cuda`: whether a GPU does the work."""
         return cls.reads
 
+    @property
+    def chooses_windows(self) -> bool:
+        """Whether `plan` notes windows of images (:meth:`Iteration.note_windows`)."""
+        return False
+
     @classmethod
     def prepares(cls, spec: Spec) -> bool:
         """Whether the instance `spec` has work before planning (:meth:`prepare`)."""

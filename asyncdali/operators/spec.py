@@ -114,7 +114,7 @@ class Iteration:
     first       for a part of the samples: the number of its first sample
     whole       for a part: samples of the whole iteration, of which `batch_size` are computed; 0: all are computed
     following   for an operator that reads files of several iterations together: the number of later iterations to read
-    notes       gets the windows that the operator chooses (:meth:`note_windows`); None: they are not wanted
+    windows     the windows that the operator has chosen (:meth:`note_windows`): anchors and sizes; None: no windows
     """
 
     index: int
@@ -126,12 +126,12 @@ class Iteration:
     first: int = 0
     whole: int = 0
     following: int = 0
-    notes: dict[str, Any] | None = None
+    windows: tuple[np.ndarray, np.ndarray] | None = None
 
     def note_windows(self, anchors: np.ndarray, sizes: np.ndarray) -> None:
-        """Note the first pixel and the extents (height, width) of each sample's window; int64[samples, 2] each."""
-        if self.notes is not None:
-            self.notes["anchor"], self.notes["shape"] = np.array(anchors), np.array(sizes)
+        """Note the first pixel and the extents (height, width) of each sample's window; integers [samples, 2] each, which stay as they
+        are. Batches keep them for their provenance."""
+        self.windows = anchors, sizes
 
     def taken(self, name: str) -> Any:
         """The data that was fed to the external input `name` for these samples: a batch, or an error to raise."""

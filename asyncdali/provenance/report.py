@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from ..readers.base import ReaderOperator
     from ..runtime.order.moments import Moment, OriginsInParts
     from ..runtime.session import Session
+    from ..runtime.work.choices import ChosenWindows, Drawn
     from ..runtime.work.dry_runs import DryRun
+    from ..runtime.work.segments import BuiltOperator
     from ..sampling.order import ShardRun
 
 MOST_VALUES = 64
 """A draw with more numbers per sample is shown by its shape."""
+
+
 
 
 class Taken(NamedTuple):
@@ -41,8 +45,15 @@ class Taken(NamedTuple):
     padding: bool
 
 
+def _place(taken: Taken) -> str:
+    """The file, the bytes of a record, the epoch and the shard, as a text."""
+    record = "" if taken.offset is None or taken.size is None else f" bytes {taken.offset} to {taken.offset + taken.size}"
+    part = f" ({taken.part})" if taken.part else ""
+    return f"{taken.file}{record}{part} epoch {taken.epoch} shard {taken.shard}{', padding' if taken.padding else ''}"
+
+
 class TakenSamples(Sequence[Taken]):
-    """The samples of a reader in one iteration. Names of files are made on demand: those of 64 samples take 0.3 ms."""
+    """The samples of a reader in one iteration. Names of files are made when the first sample is asked for."""
 
     def __init__(self, reader: ReaderOperator, numbers: np.ndarray, runs: Sequence[ShardRun], places: range):
         self.numbers = numbers[places.start : places.stop]
@@ -53,15 +64,20 @@ class TakenSamples(Sequence[Taken]):
         return len(self._places)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[k] for k in range(*index.indices(len(self)))]
-        place, number = self._places[index], int(self.numbers[index])
-        for run in self._runs:
-            if place < run.samples:
-                break
-            place -= run.samples
-        origin = self._reader.origin_of(number)
-        return Taken(number, origin.file, origin.offset, origin.size, origin.part, run.epoch, run.shard, run.padding)
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[Taken]:
+        return iter(self._all)
+
+    @functools.cached_property
+    def _all(self) -> list[Taken]:
+        runs = [(run.epoch, run.shard, run.padding) for run in self._runs for _ in range(run.samples)]
+        numbers = self.numbers.tolist()
+        origins = self._reader.origins_of(numbers)
+        return [
+            Taken(number, *origin, *run)
+            for number, origin, run in zip(numbers, origins, runs[self._places.start : self._places.stop], strict=True)
+        ]
 
 
 class Provenance:
@@ -71,13 +87,18 @@ class Provenance:
         step: number of the iteration, from 0. Pipelines whose sources end epochs count from the beginning of the epoch.
         epoch: number of the epoch, as sources count it.
         samples: number of samples.
+        engine: for a batch that was returned: the process that made a part of it. Empty without engines, and for other steps.
     """
 
     def __init__(
         self, session: Session, positions: StepPositions, samples: int, handed: tuple[int, int],
-        origins: Mapping[str, OriginsInParts] | None = None,
+        moment: Moment | None = None,
     ):  # fmt: skip
-        self._origins = origins or {}
+        """`moment`: of an iteration that was returned; None for another step."""
+        self._origins: Mapping[str, OriginsInParts] = {} if moment is None else moment.origins
+        self._known_windows: Mapping[str, ChosenWindows] = {} if moment is None else moment.windows
+        self._known_draws: Mapping[str, Drawn] = {} if moment is None else moment.draws
+        self.engine = "" if moment is None else moment.engine
         self._session = session
         self._at = positions
         self._whole = samples
@@ -133,13 +154,22 @@ class Provenance:
         return {name: place for puller in self._session.producer.sources.pullers for name in puller.group.nodes}
 
     @functools.cached_property
-    def _planned(self) -> DryRun:
-        session = self._session
-        drawing = [
-            item.planned.spec.name for item in session.operators
-            if item.operator.stateful and not item.operator.places_position and item.planned.spec.name not in self._readers
-        ]  # fmt: skip
-        return session.dry_runs.run(drawing, self._at.operators, self._whole, self.step)
+    def _drawn(self) -> DryRun:
+        """Plans of the operators whose draws this iteration has not kept."""
+        return self._planned([item for item in self._session.operators if item.draws and item.planned.spec.name not in self._known_draws])
+
+    @functools.cached_property
+    def _windowed(self) -> DryRun:
+        """Plans of the operators whose windows this iteration has not kept."""
+        return self._planned([item for item in self._choosing if item.planned.spec.name not in self._known_windows])
+
+    @functools.cached_property
+    def _choosing(self) -> list[BuiltOperator]:
+        return [item for item in self._session.operators if item.operator.chooses_windows]
+
+    def _planned(self, operators: Sequence[BuiltOperator]) -> DryRun:
+        names = tuple([item.planned.spec.name for item in operators])
+        return self._session.dry_runs.run(names, self._at.operators, self._whole, self.step)
 
     @property
     def _readers(self) -> dict[str, ReaderOperator]:
@@ -152,54 +182,76 @@ class Provenance:
         Files are read if a draw depends on them. A draw of more than 64 numbers is a text that says its shape. Operators that draw for each
         pixel (noise) are not here; see :attr:`positions`.
         """
-        planned, found = self._planned, {}
+        planned, found = self._drawn, {}
         for item in self._session.operators:
             name = item.planned.spec.name
-            if not item.operator.stateful or name in self._readers or not all(edge in planned.known for edge in item.outputs):
+            if not item.draws:
                 continue
-            columns = [self._column(planned.edges[edge]) for edge in item.outputs]
+            if (kept := self._known_draws.get(name)) is not None:
+                rows = kept.rows_of(range(*self._handed))
+                columns = [_column(values, rows) for values in kept.outputs]
+            elif all(edge in planned.known for edge in item.outputs):
+                columns = [self._planned_column(planned.edges[edge]) for edge in item.outputs]
+            else:
+                continue
             found[name] = columns[0] if len(columns) == 1 else [list(row) for row in zip(*columns, strict=True)]
         return found
 
-    def _column(self, batch: Batch) -> list[Any]:
-        """The values of a batch's samples; None for samples that are not in the batch of a branch."""
+    def _planned_column(self, batch: Batch) -> list[Any]:
         first, stop = self._handed
-        rows = range(len(batch)) if batch.rows is None else batch.rows.tolist()
-        return [None if row < 0 else _shown(batch.sample(row)) for row in list(rows)[first:stop]]
+        rows = range(first, stop) if batch.rows is None else batch.rows[first:stop].tolist()
+        return [None if row < 0 else _shown(batch.sample(row)) for row in rows]
 
     @functools.cached_property
-    def windows(self) -> dict[str, list[dict[str, list[int]]]]:
-        """The windows of decoders and crops that draw them, in pixels: per operator, for each sample the `anchor` (first row and column)
-        and the `shape` (height and width). Headers of files are read."""
-        first, stop = self._handed
-        return {
-            name: [
-                {"anchor": anchor, "shape": shape}
-                for anchor, shape in zip(found["anchor"].tolist()[first:stop], found["shape"].tolist()[first:stop], strict=True)
-            ]
-            for name, found in self._planned.windows.items() if found
-        }  # fmt: skip
+    def windows(self) -> dict[str, list[dict[str, list[int]] | None]]:
+        """The windows of decoders and crops, in pixels: per operator, for each sample the `anchor` (first row and column) and the `shape`
+        (height and width). None for samples that are not in the operator's branch.
+
+        Known for batches that were returned. For other steps, headers of files are read.
+        """
+        names = [item.planned.spec.name for item in self._choosing]
+        chosen = {**self._windowed.windows, **self._known_windows}
+        return {name: chosen[name].of(range(*self._handed)) for name in names if name in chosen}
 
     @functools.cached_property
     def unknown(self) -> dict[str, str]:
         """Random operators about which nothing is known before pixels are computed, and the reasons."""
-        return {**self._at.unknown, **self._planned.failures}
+        return {**self._at.unknown, **self._drawn.failures, **self._windowed.failures}
 
     def sample(self, index: int) -> dict[str, Any]:
         """Everything about one sample."""
         if not 0 <= index < self.samples:
             raise IndexError(f"sample {index} of {self.samples}")
-        return {
-            "step": self.step,
-            "sample": index + self._handed[0],
-            "readers": {name: taken[index]._asdict() for name, taken in self.readers.items()},
-            "bad": {name: places[index] for name, places in self.bad.items() if index in places},
-            "replaced": {name: places[index] for name, places in self.replaced.items() if index in places},
-            "sources": {name: {**place, "sample": index + self._handed[0]} for name, place in self.sources.items()},
-            "draws": {name: values[index] for name, values in self.draws.items()},
-            "windows": {name: windows[index] for name, windows in self.windows.items()},
-            "regrouped": {name: _regrouped(origins, index + self._handed[0]) for name, origins in self._origins.items()},
-        }
+        return self._told(range(index, index + 1))[0]
+
+    def _told(self, places: range) -> list[dict[str, Any]]:
+        """Everything about these samples of the batch."""
+        first, step = self._handed[0], self.step
+        told: list[dict[str, Any]] = [
+            {
+                "step": step, "sample": k + first, "readers": {}, "bad": {}, "replaced": {}, "sources": {}, "draws": {}, "windows": {},
+                "regrouped": {},
+            }
+            for k in places
+        ]  # fmt: skip
+        for name, taken in self.readers.items():
+            for about, one in zip(told, taken[places.start : places.stop], strict=True):
+                about["readers"][name] = one._asdict()
+        for part, columns in (("draws", self.draws), ("windows", self.windows)):
+            for name, column in columns.items():
+                for about, value in zip(told, column[places.start : places.stop], strict=True):
+                    about[part][name] = value
+        for part, marks in (("bad", self.bad), ("replaced", self.replaced)):
+            for name, marked in marks.items():
+                for k in marked.keys() & set(places) if marked else ():
+                    told[k - places.start][part][name] = marked[k]
+        for name, place in self.sources.items():
+            for about in told:
+                about["sources"][name] = {**place, "sample": about["sample"]}
+        for name, origins in self._origins.items():
+            for about in told:
+                about["regrouped"][name] = _regrouped(origins, about["sample"])
+        return told
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON data."""
@@ -207,8 +259,9 @@ class Provenance:
             "step": self.step,
             "epoch": self.epoch,
             "positions": self.positions,
-            "samples": [self.sample(k) for k in range(self.samples)],
+            "samples": self._told(range(self.samples)),
             "unknown": self.unknown,
+            "engine": self.engine,
         }
 
     def digest(self) -> str:
@@ -220,16 +273,32 @@ class Provenance:
 
     def __str__(self) -> str:
         """A table: one line per sample."""
-        lines = [f"step {self.step}, epoch {self.epoch}, {self.samples} samples"]
-        for k in range(self.samples):
-            about = self.sample(k)
-            parts = _places(about)
-            parts += [f"{name}: this sample is bad ({action})" for name, action in about["bad"].items()]
-            parts += [f"{name}[{by['number']}] {by['file']} stands in its place" for name, by in about["replaced"].items()]
-            parts += [f"{name} epoch {place['epoch']} iteration {place['iteration']}" for name, place in about["sources"].items()]
-            parts += [f"{name} {value}" for name, value in about["draws"].items()]
-            parts += [f"{name} window {window['anchor']}+{window['shape']}" for name, window in about["windows"].items()]
-            lines.append(f"  {about['sample']}: {'; '.join(parts)}")
+        rows, first = range(self.samples), self._handed[0]
+        columns = [
+            ["; ".join([f"part {one['part']}", *_places(one)]) for one in (_regrouped(origins, k + first) for k in rows)]
+            for origins in self._origins.values()
+        ]
+        columns += [[f"{name}[{taken.number}] {_place(taken)}" for taken in samples] for name, samples in self.readers.items()]
+        columns += [
+            [f"{name}: this sample is bad ({marked[k]})" if k in marked else "" for k in rows]
+            for name, marked in self.bad.items() if marked
+        ]  # fmt: skip
+        columns += [
+            [f"{name}[{marked[k]['number']}] {marked[k]['file']} stands in its place" if k in marked else "" for k in rows]
+            for name, marked in self.replaced.items() if marked
+        ]  # fmt: skip
+        columns += [
+            [f"{name} epoch {place['epoch']} iteration {place['iteration']}"] * self.samples for name, place in self.sources.items()
+        ]
+        columns += [[f"{name} {value}" for value in values] for name, values in self.draws.items()]
+        columns += [
+            [f"{name} window {window['anchor']}+{window['shape']}" if window else "" for window in windows]
+            for name, windows in self.windows.items()
+        ]
+        made = f", made by {self.engine}" if self.engine else ""
+        lines = [f"step {self.step}, epoch {self.epoch}, {self.samples} samples{made}"]
+        texts = ["; ".join(filter(None, parts)) for parts in zip(*columns, strict=True)] or [""] * self.samples
+        lines += [f"  {k + first}: {text}" for k, text in enumerate(texts)]
         lines += [f"  {name}: {reason}" for name, reason in self.unknown.items()]
         return "\n".join(lines)
 
@@ -246,13 +315,15 @@ def _regrouped(origins: OriginsInParts, sample: int) -> dict[str, Any]:
 def _places(about: Mapping[str, Any]) -> list[str]:
     """The origins of one sample as text, those before a regrouping first."""
     parts = [text for regrouped in about["regrouped"].values() for text in (f"part {regrouped['part']}", *_places(regrouped))]
-    for name, taken in about["readers"].items():
-        record = "" if taken["offset"] is None else f" bytes {taken['offset']} to {taken['offset'] + taken['size']}"
-        part = f" ({taken['part']})" if taken["part"] else ""
-        padding = ", padding" if taken["padding"] else ""
-        where = f"epoch {taken['epoch']} shard {taken['shard']}{padding}"
-        parts.append(f"{name}[{taken['number']}] {taken['file']}{record}{part} {where}")
-    return parts
+    return parts + [f"{name}[{taken['number']}] {_place(Taken(**taken))}" for name, taken in about["readers"].items()]
+
+
+def _column(values: np.ndarray, rows: Sequence[int]) -> list[Any]:
+    """The values of some rows; None for the row -1."""
+    if values[:1].size > MOST_VALUES:
+        return [None if row < 0 else _shown(values[row]) for row in rows]
+    listed = values.tolist()
+    return [None if row < 0 else listed[row] for row in rows]
 
 
 def _shown(value: np.ndarray) -> object:
@@ -270,4 +341,4 @@ def provenance_of(session: Session, moment: Moment) -> Provenance:
     """The provenance of an iteration that was returned."""
     operators = {item.planned.spec.name for item in session.operators}
     known: Mapping[str, Any] = {name: position for name, position in moment.positions.items() if name in operators}
-    return Provenance(session, StepPositions(moment.step, moment.epoch, known, {}), moment.samples, moment.handed, moment.origins)
+    return Provenance(session, StepPositions(moment.step, moment.epoch, known, {}), moment.samples, moment.handed, moment)

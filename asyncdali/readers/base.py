@@ -168,6 +168,10 @@ class ReaderOperator(Operator):
         """The file or record of sample `index` of the data set."""
         raise TypeError("abstract")
 
+    def origins_of(self, indices: Sequence[int]) -> list[Origin]:
+        """:meth:`origin_of` for several samples."""
+        return [self.origin_of(index) for index in indices]
+
     def identity(self) -> Iterable[bytes | np.ndarray]:
         """The identity of this data set: names of the samples in their order. Empty: it cannot be identified."""
         return ()

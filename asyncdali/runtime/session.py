@@ -394,6 +394,7 @@ class Session:
         positions = record.before or self._positions
         if record.error is not None:
             repairs.repair(record, positions)
+            record.windows, record.draws = {}, {}  # of the iteration that failed
         elif repairs.may_drop and record.outputs:
             record.outputs = repairs.drops_of(record, positions)
 
@@ -402,7 +403,9 @@ class Session:
         epoch, step = record.place
         count = record.batch_size
         whole, handed = (record.whole, (record.first, record.first + count)) if record.whole else (count, record.handed or (0, count))
-        return Moment(self.explain, step, epoch, record.before or self._positions, whole, handed, record.origins)
+        positions = record.before or self._positions
+        choices = record.windows, record.draws, record.engine
+        return Moment(self.explain, step, epoch, positions, whole, handed, record.origins, *choices)
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.
@@ -457,10 +460,14 @@ class Session:
     def reader_metas(self) -> dict[str, dict[str, int]]:
         return {item.planned.spec.name: item.operator.meta() for item in self.operators if hasattr(item.operator, "meta")}
 
-    def readers(self) -> dict[str, ReaderOperator]:
-        """The reader operators by name."""
+    @functools.cached_property
+    def _readers(self) -> dict[str, ReaderOperator]:
         readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "origin_of")}
         return readers
+
+    def readers(self) -> dict[str, ReaderOperator]:
+        """The reader operators by name."""
+        return self._readers
 
     @functools.cached_property
     def dry_runs(self) -> DryRuns:

@@ -18,44 +18,56 @@ _PERIOD = MODULUS - 1
 _FACTORS = (2, 9, 7, 11, 31, 151, 331)
 
 
-def _powers(bases: np.ndarray, exponent: int) -> np.ndarray:
-    """``bases ** exponent`` modulo m, int64[n]. Products of two residues fit into 62 bits."""
-    found, squares = np.ones_like(bases), bases.copy()
-    while exponent:
-        if exponent & 1:
-            found = found * squares % MODULUS
-        squares = squares * squares % MODULUS
-        exponent >>= 1
-    return found
+@lru_cache(maxsize=1)
+def _digits() -> tuple[tuple[int, int, dict[int, int]], ...]:
+    """For each factor: the exponent that leaves only this factor's digit, the digit's weight in the place (by the Chinese remainder
+    theorem), and the digits by the power."""
+    found = []
+    for factor in _FACTORS:
+        rest = _PERIOD // factor
+        root, power, table = pow(MULTIPLIER, rest, MODULUS), 1, {}
+        for digit in range(factor):
+            table[power] = digit
+            power = power * root % MODULUS
+        found.append((rest, rest * pow(rest, -1, factor) % _PERIOD, table))
+    return tuple(found)
+
+
+def place(state: int) -> int:
+    """The exponent e, 0 <= e < m - 1, with a^e = `state` modulo m."""
+    return sum(weight * table[pow(state, rest, MODULUS)] for rest, weight, table in _digits()) % _PERIOD
 
 
 def places(states: np.ndarray) -> np.ndarray:
-    """The exponents e, 0 <= e < m - 1, with a^e = x modulo m for each of the `states` x; int64[n]."""
+    """:func:`place` of each of the `states`, int64[n]. Products of two residues fit into 62 bits."""
+    powers = [np.ones_like(states) for _ in _FACTORS]
+    squares = states
+    for bit in range(_PERIOD.bit_length()):
+        for k, (rest, _, _) in enumerate(_digits()):
+            if rest >> bit & 1:
+                powers[k] = powers[k] * squares % MODULUS
+        squares = squares * squares % MODULUS
     found = np.zeros(len(states), np.int64)
-    for factor in _FACTORS:
-        rest = _PERIOD // factor
-        root = pow(MULTIPLIER, rest, MODULUS)
-        table = np.array([pow(root, k, MODULUS) for k in range(factor)], np.int64)
-        order = np.argsort(table)
-        digits = order[np.searchsorted(table, _powers(states, rest), sorter=order)]
-        found += digits * (rest * pow(rest, -1, factor) % _PERIOD)  # the Chinese remainder theorem
+    for power, (_, weight, table) in zip(powers, _digits(), strict=True):
+        found += np.array([table[value] for value in power.tolist()], np.int64) * weight
     return found % _PERIOD
 
 
 @lru_cache(maxsize=64)
 def _repeating(slots: int) -> np.ndarray:
-    """The places of all states at which a draw of one of `slots` slots repeats its step."""
+    """The places of all states at which a draw of one of `slots` slots repeats its step, in increasing order."""
     first = (MODULUS - 2) // slots * slots + 1
-    return places(np.arange(first, MODULUS, dtype=np.int64))
+    return np.sort(places(np.arange(first, MODULUS, dtype=np.int64)))
 
 
 def after_draws(engine: int, draws: int, slots: int) -> int:
     """The engine's state after `draws` draws of one of `slots` slots. `draws` is less than the period."""
-    begin = int(places(np.array([engine], np.int64))[0])
-    steps = np.sort((_repeating(slots) - begin - 1) % _PERIOD) + 1  # the steps, from 1, that lead to these states
+    begin, repeating = place(engine), _repeating(slots)
+    passed = int(repeating.searchsorted(begin, side="right"))
     repeated = 0
     while True:
-        more = int(np.searchsorted(steps, draws + repeated, side="right"))
+        rounds, end = divmod(begin + draws + repeated, _PERIOD)
+        more = rounds * len(repeating) + int(repeating.searchsorted(end, side="right")) - passed
         if more == repeated:
             return engine * pow(MULTIPLIER, draws + repeated, MODULUS) % MODULUS
         repeated = more

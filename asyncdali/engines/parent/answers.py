@@ -104,7 +104,7 @@ class Answers:
             except (ValueError, MemoryError) as error:
                 engine.returned.extend(lease_of(entry) for entry in header["out"] if type(entry) is list and lease_of(entry))
                 asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
-        asked.answer = header
+        asked.answer, asked.engine_name = header, f"engine {engine.number} (process {engine.pid})"
         asked.keep = ()
 
 

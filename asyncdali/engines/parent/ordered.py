@@ -51,6 +51,8 @@ class Asked:
     told = False  # an engine has already sent how many samples the stateful operators produced
     answer: Mapping[str, Any] | None = None
     error: BaseException | None = None
+    engine_name = ""
+    """The engine that has answered."""
 
     def __init__(self, run: SegmentRun, before: Mapping[str, Any]):
         self.run = run
@@ -181,6 +183,7 @@ class Ordered(Generic[Kind]):
                 self._correct(asked, produced)
             del self.asked[record.index]
             if asked.error is None:
+                record.engine = asked.engine_name
                 for edge, batch in zip(self.cut.crossing, answer["out"], strict=True):
                     record.edges[edge] = batch
                 counters = run.segment.counters

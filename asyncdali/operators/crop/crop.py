@@ -50,6 +50,16 @@ class WindowOperator(Operator):
         """Whether windows may extend beyond the input."""
         return self._policy in ("constant", "pad")
 
+    @property
+    def chooses_windows(self) -> bool:
+        return any(map(self.spec.given, ("crop", "crop_w")))
+
+    def note(self, iteration: Iteration, layout: str, anchors: np.ndarray, windows: np.ndarray) -> None:
+        """Note the windows in images, for the provenance of the iteration."""
+        axes = [layout.index(letter) for letter in "HW" if letter in layout]
+        if len(axes) == 2 and self.chooses_windows:
+            iteration.note_windows(anchors[:, axes], windows[:, axes])
+
     def window(self, shapes: np.ndarray, layout: str, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
         """(anchors, window shapes), int64[samples, ndim] in the input's layout. SampleError for windows that are not allowed."""
         anchors, windows = np.zeros_like(shapes), shapes.copy()
@@ -148,6 +158,7 @@ class Crop(WindowOperator):
         layout = self.layout_of(source)
         dtype = self._output_type(source.dtype)
         anchors, windows = self.window(source.shapes, layout, arguments)
+        self.note(iteration, layout, anchors, windows)
         output = Batch(windows, dtype, layout, device=source.device, source_info=source.source_info)
         channels = source.shapes[:, layout.index("C")]
         fills = self.fills(int(channels.max(initial=1)), "Multi-channel fill value does not match the number of channels in the output")

@@ -21,11 +21,14 @@ _OUTPUTS = (DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8, DALIDa
 
 
 class _BatchPlan(NamedTuple):
-    """Decisions about a batch, except for the mirror flags. `normalisation` is a ``normalize_kernels.Normalisation``."""
+    """Decisions about a batch, except for the mirror flags. `normalisation` is a ``normalize_kernels.Normalisation``; `windows` are the
+    anchors and shapes of windows in the `input_layout`."""
 
     shapes: np.ndarray
     layout: str
     normalisation: Any
+    input_layout: str
+    windows: tuple[np.ndarray, np.ndarray]
 
 
 @register
@@ -76,6 +79,7 @@ class CropMirrorNormalize(WindowOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         plan = self._batch_plan(source, arguments)
+        self.note(iteration, plan.input_layout, *plan.windows)
         output = Batch(plan.shapes, self._dtype, plan.layout, device=source.device, source_info=source.source_info)
         mirror = arguments.scalars("mirror", np.int64)
         return Planned([output], [plan.normalisation.step(source.addresses, output.addresses, mirror)])
@@ -108,7 +112,8 @@ class CropMirrorNormalize(WindowOperator):
         mean, factor, given = self._normalisation(channels, out_channels, arguments)
         records[:, WINDOW.word.row] = np.arange(len(source)) if len(mean) > 1 else 0
         fills = self._fill_elements(channels, out_channels, given, out_dtype)
-        return _BatchPlan(shapes, out_layout, self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills))
+        normalisation = self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills)
+        return _BatchPlan(shapes, out_layout, normalisation, layout, (anchors, windows))
 
     def _output_layout(self, layout: str, arguments: Arguments) -> str:
         wanted: str | None = self.spec.constant("output_layout")

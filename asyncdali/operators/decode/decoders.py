@@ -204,6 +204,10 @@ class ImageDecoder(Operator):
 
     # --- windows, in the image as seen
 
+    @property
+    def chooses_windows(self) -> bool:
+        return not self.offers_windows
+
     def windows(
         self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: object
     ) -> tuple[np.ndarray, np.ndarray] | None:

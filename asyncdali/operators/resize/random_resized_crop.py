@@ -48,6 +48,10 @@ class RandomResizedCrop(Resize, StreamOperator):
         random_streams.draw_windows(self.start, [], [], *self._window_rules)  # Refuses impossible rules.
         random_streams.load_kernels().draw_windows.compile()
 
+    @property
+    def chooses_windows(self) -> bool:
+        return True
+
     def _check_size_arguments(self, spec: Spec) -> None:
         self._mode = "default"
 

@@ -244,6 +244,9 @@ class FileContentsReader(ReaderOperator):
     def origin_of(self, index: int) -> Origin:
         return Origin(self.table.name(index))
 
+    def origins_of(self, indices: Sequence[int]) -> list[Origin]:
+        return [Origin(name) for name in self.table.names(indices)]
+
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self.table)]
 

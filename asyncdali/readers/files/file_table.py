@@ -65,6 +65,12 @@ class FileTable:
         """The path as listed."""
         return self._listed.path(index) if self._listed is not None else _text(self.paths, int(self.starts[index]) + self._skip)
 
+    def names(self, indices: Sequence[int]) -> list[str]:
+        """:meth:`name` for several files."""
+        block, skip = (self.paths, self._skip) if self._listed is None else (self._listed.paths, 0)
+        starts = (self.starts if self._listed is None else self._listed.starts)[indices]
+        return _texts(block, (starts + skip).tolist())
+
     def encoded_names(self, indices: np.ndarray) -> bytes:
         """The names of several files in UTF-8, with NULs between them.
 
@@ -86,7 +92,8 @@ class FileTable:
         return _text(self.paths, int(self.starts[index]))
 
 
-_UTF_8 = sys.getfilesystemencoding() == "utf-8"
+_ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
+_UTF_8 = _ENCODING == "utf-8"
 _USUAL = 256
 """Most paths are shorter."""
 
@@ -126,13 +133,18 @@ def _has_urls(paths: np.ndarray) -> bool:
 
 
 def _text(block: np.ndarray, start: int) -> str:
-    size = _USUAL
-    while True:
-        text = block[start : start + size].tobytes()
-        stop = text.find(0)
-        if stop >= 0:
-            return os.fsdecode(text[:stop])
-        size *= 2
+    return _texts(block, [start])[0]
+
+
+def _texts(block: np.ndarray, starts: Sequence[int]) -> list[str]:
+    """The NUL-terminated texts of a block that begin here, as names of files."""
+    data, found = block.data, []
+    for start in starts:
+        size = _USUAL
+        while (stop := (text := data[start : start + size].tobytes()).find(0)) < 0:
+            size *= 2
+        found.append(text[:stop].decode(_ENCODING, _ERRORS))
+    return found
 
 
 def _python_pattern(pattern: str) -> str:

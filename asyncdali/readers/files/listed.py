@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -71,6 +71,9 @@ class ListedReader(ReaderOperator):
 
     def origin_of(self, index: int) -> Origin:
         return Origin(self.table.name(index))
+
+    def origins_of(self, indices: Sequence[int]) -> list[Origin]:
+        return [Origin(name) for name in self.table.names(indices)]
 
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self.table)]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from ..work.choices import ChosenWindows, Drawn
+
 
 class OriginsInParts(Protocol):
     """The origins of the samples of one batch that a source has regrouped."""
@@ -31,6 +33,8 @@ class Moment(NamedTuple):
         samples: number of samples of the whole iteration.
         handed: range of the samples that are returned.
         origins: for sources that regroup samples, by name: where each sample comes from.
+        windows, draws: what operators chose, by operator, as far as they were planned in this process.
+        engine: the process that made a part of the iteration; empty without engines.
     """
 
     explain: Callable[[], Callable[[Moment], object] | None]
@@ -40,6 +44,9 @@ class Moment(NamedTuple):
     samples: int
     handed: tuple[int, int]
     origins: Mapping[str, OriginsInParts] = NO_ORIGINS
+    windows: Mapping[str, ChosenWindows] = MappingProxyType({})
+    draws: Mapping[str, Drawn] = MappingProxyType({})
+    engine: str = ""
 
     def provenance(self) -> object:
         """The provenance of the iteration. RuntimeError if its pipeline is gone."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._deadlocks import FIRST_LOOK, DeadlockWait
 from ...batch import Batch
+from ..work.choices import ChosenWindows, Drawn
 from ..work.segments import SegmentRun
 from .moments import NO_ORIGINS
 
@@ -27,9 +28,8 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "done_at", "done_segments",
-        "edges", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept", "number", "on_planned",
-        "origins", "outputs",
-        "place", "positions", "produced", "sources", "weight", "whole",
+        "draws", "edges", "engine", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept", "number",
+        "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole", "windows",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -51,6 +51,9 @@ class Record:
         self.before: Mapping[str, Any] | None = None  # of stateful operators, before this iteration, once a consumer has taken it
         self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
+        self.engine = ""  # that made a part of it
+        self.draws: dict[str, Drawn] = {}  # of operators that were planned in this process, by operator
+        self.windows: dict[str, ChosenWindows] = {}  # that operators chose while they were planned in this process, by operator
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.kept: np.ndarray | None = None  # numbers of the samples that the outputs have, after others were dropped; None: all

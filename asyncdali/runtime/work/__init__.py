@@ -7,6 +7,7 @@
     making.py            operators are made from a plan
     immediate.py         operators one by one, for debug mode
     dry_runs.py          plans of any iteration without pixels
+    choices.py           windows and draws that an iteration keeps for its provenance
     built.py             operators of a built pipeline, as jobs and templates know them
     output_copies.py     copies of outputs that lie in the user's memory
 

@@ -7,7 +7,7 @@ read the files and their headers, if a window depends on them. Functions of the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from ...device.threads import WorkerState
 from ...graph.plan import Segment
 from ...operators.base import Role, Trait
 from ..order.record import Record
+from .choices import ChosenWindows
 from .jobs import Job
 from .segments import BuiltOperator, BuiltSegment, Fresh, SegmentRun, Steps
 
@@ -28,13 +29,13 @@ class DryRun:
 
     edges     the planned batches, by the number of their edge
     known     edges whose contents are known
-    windows   windows that operators chose, by the operator's name: {"anchor": int64[samples, 2], "shape": int64[samples, 2]}
+    windows   windows that operators chose, by the operator's name
     failures  operators that were not planned, and the reasons
     """
 
     edges: dict[int, Batch] = field(default_factory=dict)
     known: set[int] = field(default_factory=set)
-    windows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    windows: dict[str, ChosenWindows] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
 
@@ -72,6 +73,7 @@ class DryRuns:
         self._host = _Alone(allocate)
         self._on_cuda = on_cuda
         self._lock = threading.Lock()
+        self._needed: dict[Hashable, list[BuiltOperator]] = {}  # by the names that were asked for
 
     def needed_by(self, names: Collection[str]) -> list[BuiltOperator]:
         """The operators with these names and all operators before them, in the order of the plan."""
@@ -84,21 +86,26 @@ class DryRuns:
                 todo += [self._producers[edge] for edge in (*built.inputs, *built.planned.arguments.values())]
         return [built for built in self._operators if id(built) in found]
 
-    def run(self, names: Collection[str], positions: Mapping[str, Any], batch_size: int, number: int) -> DryRun:
+    def run(self, names: tuple[str, ...], positions: Mapping[str, Any], batch_size: int, number: int) -> DryRun:
         """Plan the operators `names`, and all that they need, for iteration `number` of `batch_size` samples at these `positions`."""
+        found = DryRun()
+        if not names:
+            return found
         with self._lock:
-            found = DryRun()
             record = Record(number, batch_size, self._edge_count)
             run = SegmentRun(self._segment, record, self._host)
-            run.notes = found.windows
-            for built in self.needed_by(names):
+            record.windows = found.windows
+            needed = self._needed.get(names)
+            if needed is None:
+                needed = self._needed[names] = self.needed_by(names)
+            for built in needed:
                 reason = self._hindrance(built, found, positions)
                 if not reason:
                     built.position = positions.get(built.planned.spec.name)
                     reason = self._plan(run, built, found)
                 if reason:
                     found.failures[built.planned.spec.name] = reason
-            for built in self._operators:
+            for built in needed:
                 built.position = None
             return found
 

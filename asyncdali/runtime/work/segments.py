@@ -29,6 +29,7 @@ from ..templates import Templates, operator_templates, segment_templates
 from ..templates.whole import TooLargeOutput
 from . import branches
 from .built import Built
+from .choices import MOST_DRAWN, ChosenWindows, Drawn
 from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed
 from .pace import AWAITED_FILES_NS, AWAITED_NS, Pace
 
@@ -46,8 +47,8 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "following", "gate", "hands_out_samples", "inputs", "operator", "output_device", "outputs",
-                 "planned", "position", "prepares", "skips_empty", "sources", "templates")  # fmt: skip
+    __slots__ = ("arguments", "counters", "draws", "following", "gate", "hands_out_samples", "inputs", "operator", "output_device",
+                 "outputs", "planned", "position", "prepares", "skips_empty", "sources", "templates")  # fmt: skip
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -61,6 +62,8 @@ class BuiltOperator:
         self.hands_out_samples = Trait.HANDS_OUT_SAMPLES in operator.traits
         self.following = 0
         """Number of later iterations whose files it may read together with those of an iteration."""
+        self.draws = operator.stateful and not (operator.places_position or operator.chooses_windows or hasattr(operator, "origin_of"))
+        """Whether its outputs are draws."""
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
         by_predicate = Trait.PREDICATE_DECIDES in operator.traits
         self.sources = [planned.arguments["predicate"]] if by_predicate else [*self.inputs, *planned.arguments.values()]
@@ -193,7 +196,6 @@ class SegmentRun:
         self._issue_on = stream
         self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
         self._job: CompiledSamples | None = None  # of an iteration that is copied
-        self.notes: dict[str, dict[str, Any]] | None = None  # windows that operators choose, by operator, if they are wanted
 
     def phases(self) -> Jobs:
         """Yield the jobs of this run. Raises the error of the iteration."""
@@ -354,13 +356,17 @@ class SegmentRun:
         iteration = Iteration(
             record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole, built.following
         )  # fmt: skip
-        if self.notes is not None:
-            iteration.notes = self.notes.setdefault(built.planned.spec.name, {})
         if built.prepares:
             preparation = operator.prepare(inputs, arguments, iteration)
             if isinstance(preparation, GeneratorType):  # isinstance with the abstract class Generator takes 0.4 us
                 iteration.prepared = yield from self._prepare(built, preparation, lap)
         planned = self._plan(built, inputs, arguments, iteration)
+        if iteration.windows is not None:
+            record.windows[built.planned.spec.name] = ChosenWindows(*iteration.windows, first, rows)
+        if built.draws:
+            kept = [batch.values.copy() for batch in planned.outputs if batch.values is not None and batch.values.nbytes <= MOST_DRAWN]
+            if len(kept) == len(planned.outputs):
+                record.draws[built.planned.spec.name] = Drawn(tuple(kept), first, rows)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
             batch.device = built.output_device
