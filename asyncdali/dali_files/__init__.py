@@ -3,5 +3,5 @@
     checkpoints.py   checkpoints, read and written
     wire.py          messages in the wire format of protocol buffers
 
-``graph/dali_pipelines.py`` makes graphs of serialized pipelines. May import `errors`.
+``graph/dali_pipelines.py`` makes graphs of serialized pipelines; ``graph/dali_written.py`` writes graphs. May import `errors`.
 """

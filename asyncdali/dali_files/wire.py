@@ -6,6 +6,7 @@ numbers, 32-bit words and byte strings.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
@@ -109,11 +110,13 @@ def integer(fields: Message, number: int, default: int = 0) -> int:
     return signed(int(found[-1])) if found else default
 
 
-def encoded(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
-    """The message with these fields: numbers, and integers or byte strings."""
+def encoded(fields: Iterable[tuple[int, int | float | bytes]]) -> bytes:
+    """The message with these fields: numbers, and integers, floats of 32 bits or byte strings. OverflowError for a float that has more."""
     made = bytearray()
     for number, value in fields:
-        if isinstance(value, int):
+        if isinstance(value, float):
+            made += _encoded_varint(number << 3 | WORD) + struct.pack("<f", value)
+        elif isinstance(value, int):
             made += _encoded_varint(number << 3 | NUMBER) + _encoded_varint(value & (1 << 64) - 1)
         else:
             made += _encoded_varint(number << 3 | BYTES) + _encoded_varint(len(value)) + value

@@ -7,7 +7,8 @@
     plan.py                   which operators run together in one segment
     peephole/                 passes over a plan that save time
     serialize.py              graphs as bytes
-    dali_pipelines.py         serialized pipelines of DALI
+    dali_pipelines.py         serialized pipelines of DALI, read
+    dali_written.py           graphs as DALI serializes them
     reference.py              stubs and reference pages, from the declarations
     drawing.py, dot.py        pictures of graphs
 

@@ -21,12 +21,12 @@ from . import serialize
 from .calls import schema_name
 from .node import Definition, OperatorInstance, check_restored, split_arguments
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "readers___TFRecord": "readers.tfrecord", "_conditional__Not_": "_conditional.not_", "_SubscriptDimCheck": "_tensor_subscript",
 }  # fmt: skip
 """Names of declarations in DALI's files that do not follow from the names of this library."""
 
-_OPERATIONS = {
+OPERATIONS = {
     "fdiv": "div", "div": "fdiv", "neq": "ne", "leq": "le", "geq": "ge", "bitand": "and", "bitor": "or", "bitxor": "xor", "minus": "neg",
     "bitnot": "invert",
 }  # fmt: skip
@@ -41,7 +41,7 @@ _NUMBERS = {
 _IGNORED = {"device", "preserve_name", "checkpointing", "default_cuda_stream_priority", "max_batch_size", "num_threads", "device_id"}
 """Arguments that say nothing about results, or that are read elsewhere."""
 
-_SEPARATED, _DYNAMIC = 4, 8
+SEPARATED, DYNAMIC = 4, 8
 
 _ALWAYS_WRITTEN = {1, 2, 8, 10, 11, 12, 13, 14, 15}
 """Options that DALI 2.4 always writes, the last ones behind the graph. The format has no digest, so a cut file is noticed by these."""
@@ -94,8 +94,8 @@ def _options(fields: Message, outputs: Sequence[Message]) -> dict[str, Any]:
         "device_id": None if device == CPU_ONLY_DEVICE_ID else device,
         "seed": signed(int(seeds[-1])) if seeds else None, "enable_checkpointing": bool(integer(fields, 10)),
         "exec_pipelined": bool(bits & 1), "exec_async": bool(bits & 2), "set_affinity": bool(flags & 1),
-        "prefetch_queue_depth": {"cpu_size": cpu, "gpu_size": gpu} if bits & _SEPARATED else cpu, "bytes_per_sample": integer(fields, 15),
-        "exec_dynamic": bool(bits & _DYNAMIC),
+        "prefetch_queue_depth": {"cpu_size": cpu, "gpu_size": gpu} if bits & SEPARATED else cpu, "bytes_per_sample": integer(fields, 15),
+        "exec_dynamic": bool(bits & DYNAMIC),
     }  # fmt: skip
     dtypes, ranks = [integer(edge, 5, -1) for edge in outputs], [integer(edge, 6, -1) for edge in outputs]
     if any(dtype != -1 for dtype in dtypes):
@@ -116,7 +116,7 @@ def _schemas() -> dict[str, Schema]:
     """The declarations by their names in DALI's files."""
     found = {schema_name(alias): operator.schema for operator in load_registry().values() for alias in operator.schema.aliases}
     found |= {schema_name(name): operator.schema for name, operator in load_registry().items()}
-    return found | {name: REGISTRY[own].schema for name, own in _OTHER_NAMES.items()}
+    return found | {name: REGISTRY[own].schema for name, own in OTHER_NAMES.items()}
 
 
 class _Graph:
@@ -222,7 +222,7 @@ def _expression(constants: dict[str, Any]) -> dict[str, Any]:
         dtype = _NUMBERS[kind]
         value = (reals if dtype.name.startswith("FLOAT") else integers)[int(number)]
         operands.append([bool(value) if dtype is DALIDataType.BOOL else value, dtype])
-    return {"op": _OPERATIONS.get(match[1], match[1]), "operands": operands}
+    return {"op": OPERATIONS.get(match[1], match[1]), "operands": operands}
 
 
 def _as_list(value: object) -> list[Any]:

@@ -109,6 +109,7 @@ class Arg:
     path      "read" or "write": it names files or directories that the operator reads or writes; see :func:`check_access`
     inert     the argument of DALI's operator has no effect here: `doc` says why, and users of the argument get a notice
     choices   all strings that the operator accepts, if they are few; the stubs show them
+    only_here DALI's operator does not have it
     """
 
     name: str
@@ -121,6 +122,7 @@ class Arg:
     path: str = ""
     inert: bool = False
     choices: tuple[str, ...] = ()
+    only_here: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -241,6 +243,7 @@ class Schema:
     graphs_only    dynamic mode has no function for it: it is deprecated, or tells what a value tells
     examples       calls for the documentation and the tests
     sampling_rate  the output that is the sampling rate of the sound in output 0, if there is one
+    only_here      DALI does not have the operator
     dali_class     the class in DALI's automatic names of instances, if it is not that of `name`
     results        a function of (constants, outputs) that makes the result of a call, if it is neither a node nor a list of nodes
     """
@@ -268,6 +271,7 @@ class Schema:
     hand_written: str = ""
     output_per_optional_input: bool = False
     role: Role = Role.WORK
+    only_here: bool = False
     dali_class: str = ""
     looks_across: bool = False
     calls_python: bool = False

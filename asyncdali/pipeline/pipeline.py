@@ -210,23 +210,33 @@ class Pipeline(Properties, Running, Reporting):
 
     # --- the graph as data
 
-    def serialize(self, define_graph: Callable[[], Any] | None = None, filename: str | os.PathLike[str] | None = None) -> bytes:
+    def serialize(
+        self, define_graph: Callable[[], Any] | None = None, filename: str | os.PathLike[str] | None = None, *, format: str = "asyncdali"
+    ) -> bytes:
         """The graph and the pipeline's options as bytes (JSON); also written to `filename`. State is not included: see :meth:`checkpoint`.
 
-        `define_graph`, if given, is called without arguments to define the graph first.
-        RuntimeError if an operator holds Python objects (callbacks). Does not build; unlike :meth:`build` it accepts any options.
+        `define_graph`, if given, is called without arguments to define the graph first. With ``format="dali"`` DALI 2.4 can make the
+        pipeline from the bytes; options for statistics, processes and layouts of outputs are not in them.
+
+        RuntimeError if an operator holds Python objects (callbacks), and with ``format="dali"`` for everything that DALI does not have.
+        ValueError for another `format`. Does not build; unlike :meth:`build` it accepts any options.
         """
+        if format not in ("asyncdali", "dali"):
+            raise ValueError(f"format is {format!r}; it must be 'asyncdali' or 'dali'")
         if define_graph is not None:
             if not callable(define_graph):
                 raise TypeError(
                     f"define_graph must be callable, got {type(define_graph).__name__}. Did you mean `.serialize(filename=...)`?"
                 )
             self.define_graph = define_graph  # type: ignore[method-assign]
-        from ..graph import serialize
+        from ..graph import dali_written, serialize
 
         core = self._core
         refuse_to_store(core.output_nodes(), core.definition.instances)
-        data = serialize.serialize(core.output_nodes(), core.definition.instances, stored_options(core.options))
+        if format == "dali":
+            data = dali_written.written(core.output_nodes(), core.definition.instances, core.options)
+        else:
+            data = serialize.serialize(core.output_nodes(), core.definition.instances, stored_options(core.options))
         if filename is not None:
             checkpoints.write(filename, data)
         return data

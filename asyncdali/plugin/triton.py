@@ -12,7 +12,7 @@ from typing import Any
 def autoserialize(dali_pipeline: Any) -> Any:
     """Mark a function made by ``pipeline_def``; written above that decorator. TypeError for anything else.
 
-    Triton's DALI backend reads only DALI's own files. ``Pipeline.deserialize`` reads what :func:`write_marked` writes.
+    Triton's DALI backend reads DALI's own files, which :func:`write_marked` writes.
     """
     if not getattr(dali_pipeline, "_is_pipeline_def", False):
         raise TypeError(
@@ -23,14 +23,14 @@ def autoserialize(dali_pipeline: Any) -> Any:
 
 
 def write_marked(module: types.ModuleType, filename: str) -> None:
-    """Write the serialized pipeline of the one marked function in a module, or in modules of its package that it imports.
+    """Write the pipeline of the one marked function in a module, or in modules of its package that it imports, as DALI serializes it.
 
-    RuntimeError unless exactly one function is marked.
+    RuntimeError unless exactly one function is marked, and for operators that DALI does not have.
     """
     found = list({id(function): function for function in _marked(module, module.__name__.partition(".")[0], set())}.values())
     if len(found) != 1:
         raise RuntimeError(f"Precisely one pipeline function must be marked with @autoserialize in {module.__name__}; found {len(found)}")
-    Path(filename).write_bytes(found[0]().serialize())
+    Path(filename).write_bytes(found[0]().serialize(format="dali"))
 
 
 def _marked(module: types.ModuleType, package: str, seen: set[str]) -> Iterator[Any]:

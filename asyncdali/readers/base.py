@@ -17,7 +17,9 @@ from ..sampling.sharding import Sharding
 from .digest import digest
 from .remote.prefetch import BatchesAhead, Fetches
 
-REDIRECT_ARG = Arg("allow_redirects", "bool", False, "Follow redirects of web servers to other hosts, ports and schemes.")
+REDIRECT_ARG = Arg(
+    "allow_redirects", "bool", False, "Follow redirects of web servers to other hosts, ports and schemes.", only_here=True
+)  # fmt: skip
 READER_ARGS = (
     REDIRECT_ARG,
     Arg("dont_use_mmap", "bool", False, "Copy records of containers instead of using them in the mapped file; files may be empty."),

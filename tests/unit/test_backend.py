@@ -17,6 +17,7 @@ import pytest
 
 import asyncdali
 from asyncdali import backend, internal, ops, pipeline_def, plugin_manager, reducers, sysconfig, tensors, types
+from asyncdali.graph import dali_pipelines
 from asyncdali.plugin import triton
 from asyncdali.scripts import rec2idx, tfrecord2idx, wds2idx
 
@@ -150,6 +151,7 @@ def test_triton(tmp_path):
     triton.write_marked(module, str(tmp_path / "model"))
     pipe = asyncdali.Pipeline.deserialize(filename=str(tmp_path / "model"))
     assert pipe.max_batch_size == 2
+    assert dali_pipelines.is_pipeline((tmp_path / "model").read_bytes())
 
 
 # ---------------------------------------------------------------------------------------------------------------------- scripts

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import asyncdali
-from asyncdali import fn, pipeline_def
+import asyncdali.auto_aug.rand_augment
+from asyncdali import fn, pipeline_def, tfrecord, types
 from asyncdali.__main__ import main
 from asyncdali.dali_files import checkpoints, wire
 from asyncdali.errors import CheckpointError
@@ -277,6 +278,105 @@ def test_access_is_limited_in_pipelines_of_dali(folder, monkeypatch):
     pipe = asyncdali.Pipeline.deserialize((RECORDED / "6_reader_graph.dali").read_bytes(), allow=[str(folder / "elsewhere")])
     with pytest.raises(RuntimeError, match="0.bin"):
         pipe.build()
+
+
+# --- pipelines written for DALI
+
+
+def written_back(pipe):
+    """The pipeline that is made from what is written for DALI."""
+    return asyncdali.Pipeline.deserialize(pipe.serialize(format="dali"))
+
+
+def test_what_is_read_is_written_again(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    for name in ("6_reader_graph.dali", "7_fed_graph.dali"):
+        pipe = asyncdali.Pipeline.deserialize((RECORDED / name).read_bytes())
+        assert written_back(pipe).serialize() == pipe.serialize()
+
+
+def test_graphs_with_a_gpu_are_read_as_they_were_written():
+    options = {"num_threads": 3, "device_id": 1, "seed": 5, "concurrency": types.OperatorConcurrency.FULL}
+
+    @pipeline_def(batch_size=2, **options)
+    def graph():
+        data, label = fn.readers.file(files=["a", "b"], labels=[1, 2], name="R", random_shuffle=True)
+        images = fn.resize(fn.decoders.image(data, device="mixed", output_type=types.GRAY), size=[10, 10])
+        done = fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip(), dtype=types.FLOAT16, mean=[1.0, 2.0, 3.0], preserve=True)
+        return done, label.gpu(), label.gpu() + 1, done.cpu(), fn.flip(images.cpu(), device="cpu", name="F")
+
+    pipe = graph()
+    made = json.loads(written_back(pipe).serialize())
+    expected = json.loads(pipe.serialize())
+    for document in (made, expected):
+        for operator in document["operators"]:
+            operator["constants"].pop("seed", None)
+            operator["name"] = operator["name"].replace("___", "__")
+        document["options"].pop("concurrency", None)  # it changes no results
+    assert made == expected
+
+
+@pytest.mark.parametrize("queues", [{"cpu_size": 3, "gpu_size": 4}, 5])
+def test_options_are_written(queues):
+    options = {
+        "batch_size": 7, "num_threads": 3, "seed": 12, "prefetch_queue_depth": queues, "set_affinity": True, "bytes_per_sample": 9,
+        "enable_checkpointing": queues == 5, "output_dtype": [types.FLOAT, None], "output_ndim": [None, 0],
+    }  # fmt: skip
+    pipe = asyncdali.Pipeline(**options)
+    with pipe:
+        pipe.set_outputs(fn.random.uniform(name="U"), fn.random.normal(name="N"))
+    made = written_back(pipe)
+    assert {name: getattr(made._core.options, name) for name in options} == options
+    assert listed(made.run()[0]) == listed(pipe.run()[0])
+
+
+def exact():
+    return fn.nonsilent_region(fn.constant(fdata=[1.0]), exact=True)
+
+
+def calling():
+    return fn.python_function(fn.random.uniform(), function=abs)
+
+
+def augmenting():
+    return asyncdali.auto_aug.rand_augment.rand_augment(fn.zeros(shape=[4, 4, 3], dtype=types.UINT8), n=1, m=1)
+
+
+def partial_feature():
+    return fn.readers.tfrecord(path="a", index_path="b", features={"x": tfrecord.VarLenFeature([3], tfrecord.int64, 0)})["x"]
+
+
+REFUSED = {
+    "an argument of ours": (exact, {}, r"`asyncdali.fn.nonsilent_region` \(__NonsilentRegion_\d\) for DALI: .* no argument `exact`"),
+    "a Python function": (calling, {}, "python_function.*calls a Python function"),
+    "a choice by number": (augmenting, {}, "DALI does not have it"),
+    "a real number": (lambda: types.Constant(np.array([0.1]), dtype=types.FLOAT64), {}, "0.1 is FLOAT64, and DALI stores 32-bit"),
+    "a large integer": (lambda: types.Constant(np.uint64([2**63]), dtype=types.UINT64), {}, "does not fit into 64 bits with a sign"),
+    "a large float": (lambda: fn.random.uniform(range=[0.0, 1e39]), {}, "float too large"),
+    "a partial shape": (partial_feature, {}, "does not store the partial shape"),
+    "replaced samples": (lambda: fn.random.uniform(), {"on_error": "drop"}, "DALI's format has no option `on_error`: 'drop'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_dali_does_not_have_is_refused_by_name(name):
+    graph, options, text = REFUSED[name]
+    pipe = asyncdali.pipeline_def(graph, batch_size=2, num_threads=1, **options)()
+    with pytest.raises(RuntimeError, match=text):
+        pipe.serialize(format="dali")
+
+
+def test_other_formats_of_pipelines_are_refused(folder):
+    with pytest.raises(ValueError, match="format is 'json'"):
+        plain(str(folder)).serialize(format="json")
+
+
+def test_a_pipeline_for_dali_needs_a_batch_size():
+    pipe = asyncdali.Pipeline()
+    with pipe:
+        pipe.set_outputs(fn.random.uniform())
+    with pytest.raises(RuntimeError, match="needs `batch_size`"):
+        pipe.serialize(format="dali")
 
 
 def test_the_command_converts_both_ways(folder, tmp_path):

@@ -149,7 +149,7 @@ ITERATION = {
     "following": lambda iteration: iteration.following,
     "position": lambda iteration: int(iteration.position is None),
     "batch_size": lambda iteration: iteration.batch_size,
-    "notes": lambda iteration: int(iteration.notes is None),
+    "windows": lambda iteration: int(iteration.windows is None),
 }
 COVERED = {
     "contiguous", "device", "dtype", "extents", "feed", "layout", "links", "rows", "shapes", "sizes", "counts", "checked_sizes", "len",

@@ -30,6 +30,7 @@ class NonsilentRegion(KernelOperator):
             Arg(
                 "exact", "bool", False, """True: sums have FLOAT64. False: as in DALI, sums of FLOAT and of integers of 32 and 64 bits
                 are FLOAT. They keep the rounding errors of loud parts; sums of FLOAT signals up to the next reset.""",
+                only_here=True,
             ),
             Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
             Arg(

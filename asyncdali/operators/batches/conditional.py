@@ -204,6 +204,7 @@ class SplitByIndex(_DividingByIndex, _Splitting):
         devices=("cpu", "gpu"),
         args=(_INDEX, Arg("count", "int", REQUIRED, "Number of parts.")),
         role=Role.SPLIT,
+        only_here=True,
     )
 
     def _count(self) -> int:
@@ -278,6 +279,7 @@ class MergeByIndex(_DividingByIndex, _Merging):
         devices=("cpu", "gpu"),
         args=(_INDEX,),
         role=Role.MERGE,
+        only_here=True,
     )
 
     _statement = "a choice by index"

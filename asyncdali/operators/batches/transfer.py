@@ -19,6 +19,7 @@ class Transfer(Operator):
         devices=("cpu", "gpu"),
         args=(Arg("to", "str", "gpu"),),
         role=Role.TRANSFER,
+        only_here=True,
     )
     eager = True
     reads = (0,)

@@ -19,6 +19,7 @@ class TableRow(Operator):
         gives=(Output(CHOSEN, CHOSEN, ""),),
         devices=("cpu", "gpu"),
         cpu_inputs=(0,),
+        only_here=True,
         args=(Arg("table", "any", None, "The rows."), Arg("dtype", "dtype", None, "Element type of the table.")),
     )
 

@@ -16,9 +16,12 @@ from ...access import EVERYTHING, Access, climbs
 from ...operators.base import Arg, Spec
 from ..remote.remote import folder_of, is_remote
 
-REMOTE_ARG = Arg("allow_remote_entries", "bool", False, "Allow URLs as names in data.")
+REMOTE_ARG = Arg("allow_remote_entries", "bool", False, "Allow URLs as names in data.", only_here=True)
 ENTRY_ARGS = (
-    Arg("allow_outside_root", "bool", False, "Allow names in data files to lead out of the root, with `..` or as absolute paths."),
+    Arg(
+        "allow_outside_root", "bool", False, "Allow names in data files to lead out of the root, with `..` or as absolute paths.",
+        only_here=True,
+    ),
     REMOTE_ARG,
 )
 """Arguments of readers whose files are named by data."""
