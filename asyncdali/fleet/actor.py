@@ -28,6 +28,7 @@ from ..graph.plan import build_plan
 from ..pipeline import Pipeline
 from ..pipeline.engines import program_of, start_engines
 from ..pipeline.front import core_of
+from ..runtime.counting.serving import offer
 from ..runtime.order.loop import shared_loop
 from ..runtime.work.making import Seeds
 from . import messages
@@ -99,6 +100,7 @@ class Actor:
         """Timers of the listening sockets that accept nothing for a while, by descriptor."""
         self._quiet_until = 0.0
         self._closed = threading.Event()
+        self._withdraw = offer(self, _report)
         for listening in (self._socket, self._near):
             listening.setblocking(False)
             listening.listen(UNPROVEN)
@@ -241,6 +243,7 @@ class Actor:
         """Close all connections and stop. Idempotent."""
         if self._closed.is_set():
             return
+        self._withdraw()
         done = threading.Event()
 
         def end() -> None:
@@ -267,6 +270,11 @@ class Actor:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _report(actor: Actor) -> dict[str, Any]:
+    """For ``asyncdali top``."""
+    return {"actor": actor.address, "statistics": actor.statistics()}
 
 
 class _Guest:

@@ -6,6 +6,7 @@ Operators have the names and the order that DALI gives them, so automatic seeds 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from ..dali_files.wire import encoded
 from ..data_node import DataNode
 from ..operators import load_registry
-from ..operators.base import Role, Schema, Spec
+from ..operators.base import REGISTRY, Operator, Role, Schema, Spec
 from ..options import PipelineOptions
 from ..types import CPU_ONLY_DEVICE_ID, DALIDataType, OperatorConcurrency, StreamPolicy
 from .calls import schema_name
@@ -21,7 +22,6 @@ from .dali_pipelines import DYNAMIC, OPERATIONS, OTHER_NAMES, SEPARATED
 from .node import OperatorInstance
 from .plan import reachable
 
-_NAMES = {own: theirs for theirs, own in OTHER_NAMES.items()}
 _OPERATIONS = {own: theirs for theirs, own in OPERATIONS.items()}
 _INTERNAL = {"eager", "program", "expression"}
 """Arguments that passes over the graph set."""
@@ -115,12 +115,11 @@ class _Written:
 
     def add(self, instance: OperatorInstance) -> None:
         """Write an instance. It may be several operators of DALI."""
-        schema = instance.schema
-        self._check(instance)
+        declaration = _checked(instance)
         named = [_edge(self._name(node), node.device, name) for name, node in instance.argument_inputs.items()]
         inputs = [_edge(self._name(node), node.device) for node in instance.inputs]
         first = instance if instance.twin_of is None else instance.twin_of
-        parts = list(_PARTS.get(schema.name, _one)(instance))
+        parts = list(_PARTS.get(declaration.kind, _one)(instance))
         for k, (kind, name, arguments) in enumerate(parts):
             call = self._sets.setdefault(id(first), self._calls) if k == 0 else self._calls
             self._calls = max(self._calls, call) + (call == self._calls)
@@ -138,19 +137,33 @@ class _Written:
             inputs = [_edge(edge, device) for edge in made]
         self._edges.update({(id(instance), index): edge for index, edge in enumerate(made)})
 
-    def _check(self, instance: OperatorInstance) -> None:
-        schema = instance.schema
-        known = load_registry().get(schema.name)
-        if known is None or known.schema is not schema:
-            raise TypeError("it belongs to another package")
-        if schema.calls_python and schema.role is not Role.INPUT:
-            raise TypeError("it calls a Python function, which DALI does not store")
-        if schema.only_here:
-            raise TypeError("DALI does not have it")
+class _Declaration(NamedTuple):
+    """The name of an operator's declaration in DALI's files, and the operator's class here."""
+
+    kind: str
+    operator: type[Operator]
 
 
-def _own_name(schema: Schema) -> str:
-    return _NAMES.get(schema.name, schema_name(schema.name))
+@cache
+def _declarations() -> dict[int, _Declaration]:
+    """The declarations by the identities of the schemas here."""
+    found = {id(operator.schema): _Declaration(schema_name(name), operator) for name, operator in load_registry().items()}
+    other = {theirs: REGISTRY[own] for theirs, own in OTHER_NAMES.items()}
+    del other["_SubscriptDimCheck"]  # one of the forms of another operator
+    return found | {id(operator.schema): _Declaration(theirs, operator) for theirs, operator in other.items()}
+
+
+def _checked(instance: OperatorInstance) -> _Declaration:
+    """The declaration of an operator. TypeError if DALI cannot run the operator."""
+    schema = instance.schema
+    found = _declarations().get(id(schema))
+    if found is None:
+        raise TypeError("the operator belongs to another package")
+    if schema.calls_python and schema.role is not Role.INPUT:
+        raise TypeError("the operator calls a Python function, which DALI does not store")
+    if schema.only_here:
+        raise TypeError("DALI does not have the operator")
+    return found
 
 
 def _names(instance: OperatorInstance) -> list[str]:
@@ -158,7 +171,7 @@ def _names(instance: OperatorInstance) -> list[str]:
     constants = {name: value for name, value in instance.constants.items() if name != "seed"}
     counts = len(instance.inputs), len(instance.outputs)
     spec = Spec(instance.schema, instance.name, instance.device, constants, tuple(sorted(instance.argument_inputs)), *counts, None)
-    return load_registry()[instance.schema.name].names_for_dali(spec)
+    return _declarations()[id(instance.schema)].operator.names_for_dali(spec)
 
 
 Part = tuple[str, str, Arguments]
@@ -167,7 +180,7 @@ Part = tuple[str, str, Arguments]
 
 def _one(instance: OperatorInstance) -> list[Part]:
     (name,) = _names(instance)
-    return [(_own_name(instance.schema), name, _converted(instance.schema, instance.constants))]
+    return [(_declarations()[id(instance.schema)].kind, name, _converted(instance.schema, instance.constants))]
 
 
 def _converted(schema: Schema, constants: dict[str, Any]) -> Arguments:
@@ -284,8 +297,8 @@ def _records(instance: OperatorInstance) -> list[Part]:
 
 
 _PARTS: dict[str, Callable[[OperatorInstance], Iterable[Part]]] = {
-    "_arithmetic_generic_op": _arithmetic, "_tensor_subscript": _subscript, "_constant": _constant, "_conditional.split": _split,
-    "readers.tfrecord": _records,
+    "_ArithmeticGenericOp": _arithmetic, "_TensorSubscript": _subscript, "_Constant": _constant, "_conditional__Split": _split,
+    "readers___TFRecord": _records,
 }  # fmt: skip
 """Operators whose arguments have another form in DALI's files."""
 

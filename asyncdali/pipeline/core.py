@@ -176,8 +176,18 @@ class Core:
             processes.streams.build()
             self.session = Session(self._blueprint(), processes.parallel, processes.unfinished.append, processes.engines)
             self.session.explain = Explanations(self.session)
+            from ..runtime.counting.serving import offer, report_of_session
+
+            self.session.withdraw = offer(self.session, report_of_session)
         finally:
             processes.release(self.is_built)
+
+    def report(self) -> None:
+        """See :meth:`Pipeline.serve_metrics`."""
+        from ..runtime.counting.serving import report_of_session, serve
+
+        session = self.built()
+        session.withdraw = serve(session, report_of_session)
 
     def _blueprint(self) -> Blueprint:
         from ..runtime.blueprint import Blueprint

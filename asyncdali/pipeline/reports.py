@@ -12,6 +12,7 @@ from .front import Front
 if TYPE_CHECKING:
     from ..provenance.page import Page
     from ..provenance.report import Provenance
+    from ..runtime.counting.spans import SpanRecording
     from ..runtime.counting.statistics import Statistics
     from ..runtime.repairs.quarantine import BadSample
 
@@ -135,6 +136,34 @@ class Reporting(Front):
         from ..runtime.counting.metrics import prometheus
 
         return prometheus(self._core.built().statistics())
+
+    def serve_metrics(self) -> None:
+        """Let ``asyncdali top PID`` read the statistics of this pipeline, until it is closed. Builds the pipeline.
+
+        A thread waits on a local socket in a folder that only this user can open. With the environment variable ``ASYNCDALI_TOP=1`` all
+        pipelines do this in :meth:`~asyncdali.Pipeline.build`.
+
+        RuntimeError if the folder can be opened by others, and with ``enable_statistics=False``; OSError if there can be no socket.
+        """
+        self._core.refuse_in_callbacks("serve_metrics()")
+        self.statistics()
+        self._core.report()
+
+    def record_spans(self, tracer: Any = None) -> SpanRecording:
+        """Send the work of this pipeline as spans to OpenTelemetry, until ``stop()`` or the end of a ``with`` block. Builds the pipeline.
+
+        `tracer`: a tracer of OpenTelemetry; by default ``get_tracer("asyncdali")`` of the program's provider. Without a recording no span
+        is made.
+
+        ModuleNotFoundError without ``opentelemetry-api`` (``pip install asyncdali[opentelemetry]``); RuntimeError with
+        ``enable_statistics=False``, and while another trace is recorded.
+        """
+        from ..runtime.counting.spans import SpanRecording
+
+        self.statistics()
+        counters = self._core.built().counters
+        assert counters is not None
+        return SpanRecording(counters, tracer)
 
     def output_stream(self) -> int | None:
         """Handle of the native stream on which GPU outputs are ordered; None on the host device. Builds the pipeline."""

@@ -99,6 +99,8 @@ class Session:
         self.engines = engines
         self.explain: Callable[[], Callable[[Moment], object] | None] = lambda: None
         """Gives the function that makes the provenance of a moment, while the pipeline lives."""
+        self.withdraw: Callable[[], None] = lambda: None
+        """Ends the reports of this session for ``asyncdali top``."""
         self.depth = options.depth
         blueprint.check_scope()
         self._plan(blueprint)
@@ -646,6 +648,8 @@ class Session:
         with uninterrupted():
             self.closed = True
             made = self.__dict__
+            if "withdraw" in made:
+                self.withdraw()
             if "executor" not in made or self.executor.inherited:
                 return  # in a forked child, threads, worker processes and the contents of their queues are the parent's
             if "producer" in made:

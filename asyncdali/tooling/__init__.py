@@ -24,6 +24,7 @@
     sharing.py       How much of the processors other programs took while a pipeline was measured
     show.py          ``asyncdali show``: a page about one step
     skill.py         ``asyncdali skill``: one page about writing, porting, debugging and tuning
+    top.py           ``asyncdali top``: live figures of a running job
     verify.py        ``asyncdali verify``; verifying.py compares runs of a pipeline
     tune.py          ``asyncdali tune``: finds the fastest settings that do not change the stream
     what_if.py       ``asyncdali bench --what-if``: predicts the rate with other settings

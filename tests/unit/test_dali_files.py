@@ -349,7 +349,7 @@ def partial_feature():
 REFUSED = {
     "an argument of ours": (exact, {}, r"`asyncdali.fn.nonsilent_region` \(__NonsilentRegion_\d\) for DALI: .* no argument `exact`"),
     "a Python function": (calling, {}, "python_function.*calls a Python function"),
-    "a choice by number": (augmenting, {}, "DALI does not have it"),
+    "a choice by number": (augmenting, {}, "DALI does not have the operator"),
     "a real number": (lambda: types.Constant(np.array([0.1]), dtype=types.FLOAT64), {}, "0.1 is FLOAT64, and DALI stores 32-bit"),
     "a large integer": (lambda: types.Constant(np.uint64([2**63]), dtype=types.UINT64), {}, "does not fit into 64 bits with a sign"),
     "a large float": (lambda: fn.random.uniform(range=[0.0, 1e39]), {}, "float too large"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
@@ -52,3 +53,30 @@ def test_counters_do_not_fall():
 def test_without_statistics_there_is_an_error():
     with pytest.raises(RuntimeError, match="enable_statistics"):
         made(enable_statistics=False).metrics()
+
+
+def test_engines_have_metrics():
+    pipe = asyncdali.Pipeline(batch_size=2, num_threads=1, seed=1, engines=1, engine_start_method="forkserver")
+    with pipe:
+        pipe.set_outputs(fn.random.uniform(shape=[3], name="U"))
+    for _ in range(3):
+        pipe.run()
+    found = values(pipe.metrics())
+    pipe.close()
+    assert float(found['asyncdali_engine_answered_total{engine="0"}']) >= 3 and found["asyncdali_consumer_iterations_total"] == "3"
+
+
+def test_the_slowest_samples_have_files():
+    @asyncdali.pipeline_def(batch_size=4, num_threads=1, seed=1)
+    def decoding():
+        return fn.decoders.image(fn.readers.file(file_root=os.path.join(os.path.dirname(asyncdali.__file__), "data", "pictures"))[0])
+
+    pipe = decoding()
+    for _ in range(3):
+        pipe.run()
+    (segment,) = pipe.statistics().segments
+    slowest = segment.slowest_samples
+    assert slowest[0] == segment.slowest_sample and list(slowest) == sorted(slowest, reverse=True)
+    assert len({sample[3] for sample in slowest}) == len(slowest) <= 5
+    assert f'file="{slowest[0][3]}"' in pipe.metrics()
+    pipe.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -362,7 +363,7 @@ def test_several_readers_and_padded_samples():
 
 def test_engines_tell_the_same_and_which_one_it_was():
     plain = training()
-    with training(engines=1, engine_start_method="forkserver") as pipe:
+    with closing(training(engines=1, engine_start_method="forkserver")) as pipe:
         for step in range(3):
             told, expected = pipe.run()[0].provenance(), plain.run()[0].provenance()
             assert told.engine.startswith("engine 0 (process ") and expected.engine == "" and told.engine in str(told)

@@ -131,7 +131,7 @@ class PipelineCounters:
     def forget_slowest(self) -> None:
         """Search for the slowest sample from now on. The first samples are slow because memory and code are touched for the first time."""
         for segment in self.segments:
-            segment.slowest = None
+            segment.slowest = []
 
     def segment(self, built: BuiltSegment) -> SegmentCounters:
         """Counters for a segment (a ``BuiltSegment``) and its operators, which use them from now on."""

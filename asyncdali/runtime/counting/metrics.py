@@ -45,9 +45,9 @@ def prometheus(found: Statistics) -> str:
     _add(lines, "operator", _OPERATOR, [({"name": item.name, "operator": item.operator}, item) for item in found.operators])
     segments = [({"segment": item.index, "backend": item.backend}, item) for item in found.segments]
     _add(lines, "segment", _SEGMENT, segments)
-    slowest = [(labels, item.slowest_sample) for labels, item in segments if item.slowest_sample is not None]
+    slowest = [(labels, sample) for labels, item in segments for sample in item.slowest_samples]
     if slowest:
-        lines += _head("asyncdali_segment_slowest_sample_seconds", "processor time of the slowest sample that was measured", "gauge")
+        lines += _head("asyncdali_segment_slowest_sample_seconds", "processor time of the slowest samples that were measured", "gauge")
         lines += [
             _line("asyncdali_segment_slowest_sample_seconds", {**labels, "iteration": iteration, "sample": sample, "file": file}, seconds)
             for labels, (seconds, iteration, sample, file) in slowest

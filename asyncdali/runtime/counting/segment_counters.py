@@ -32,6 +32,8 @@ SAMPLED = 16
 """Processor time is measured in one of this many timed iterations."""
 
 _FLUSH = 64
+_SLOWEST = 5
+"""Number of slow samples that a segment remembers."""
 
 _YES, _PROCESSOR = Timed.YES, Timed.PROCESSOR
 
@@ -198,7 +200,7 @@ class SegmentCounters:
         self.wait_input = self.wait_output = self.wait_turn = 0
         self.batches = self.samples = self.pixels = self.pixels_busy = 0
         self.slowest_sum = self._slowest_last = 0
-        self.slowest: tuple[int, int, int, str] | None = None  # time, iteration, sample, file
+        self.slowest: list[tuple[int, int, int, str]] = []  # time, iteration, sample, file; the slowest first, each file once
         self.times: DeviceTimes | None = None  # for segments on a GPU
         self.on_device = self._on_device_last = 0
         self._instant: bool = segment.instant
@@ -320,8 +322,8 @@ class SegmentCounters:
             if times.processor >= 0:
                 self.pixels_processor.measured(self.pixels_busy, busy, times.processor * weight)
                 self._slowest_last = times.slowest
-                if self.slowest is None or times.slowest > self.slowest[0]:
-                    self.slowest = (times.slowest, record.index, times.sample, _origin(record, times.sample))
+                if len(self.slowest) < _SLOWEST or times.slowest > self.slowest[-1][0]:
+                    self.slowest = _with((times.slowest, record.index, times.sample, _origin(record, times.sample)), self.slowest)
             self.pixels += (ended - times.begun) * weight
             self.pixels_busy += busy
             self.slowest_sum += self._slowest_last * weight
@@ -329,6 +331,18 @@ class SegmentCounters:
                 owner.counters.steps += took * weight
         if self.recorder is not None:
             self.recorder.span("pixels", times.begun, ended, record.index, f"segment {self.index} ({self.backend})")
+
+
+def _with(one: tuple[int, int, int, str], slowest: list[tuple[int, int, int, str]]) -> list[tuple[int, int, int, str]]:
+    """The slowest samples, with another one. A file that is in the list already keeps its slowest sample."""
+    kept = sorted([one, *slowest], reverse=True)
+    files: set[str] = set()
+    found = []
+    for item in kept:
+        if not item[3] or item[3] not in files:
+            files.add(item[3])
+            found.append(item)
+    return found[:_SLOWEST]
 
 
 def _origin(record: Record, sample: int) -> str:

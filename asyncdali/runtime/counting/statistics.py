@@ -29,7 +29,7 @@ _NOW = {
     "after_build", "allocated_bytes", "backend", "batch_size", "count", "depth", "free_bytes", "held_blocks", "held_bytes", "in_flight",
     "index", "kind",
     "lent", "operator", "outstanding", "pid",
-    "prefetch", "ready", "serves", "settings", "slowest_sample", "stream",
+    "prefetch", "ready", "serves", "settings", "slowest_sample", "slowest_samples", "stream",
 }  # fmt: skip
 """Fields that describe a state and are not counts."""
 
@@ -86,6 +86,7 @@ class SegmentStatistics:
         pixels_busy_seconds: the same, summed over threads. pixels_processor_seconds: processor time of that, estimated.
         slowest_sample_seconds: processor time of the slowest sample of each batch, summed over batches, estimated from one in 16.
         slowest_sample: the slowest of these samples: (seconds, iteration, sample, file or ""); None before there is any.
+        slowest_samples: the slowest ones, of each file the slowest, at most 5.
         wait_output_seconds: could have continued, but no iteration was requested: the queue is full, a source
             is being asked, or the consumer is away.
         wait_input_seconds: was asked, but its inputs were not ready.
@@ -109,6 +110,7 @@ class SegmentStatistics:
     wait_output_seconds: float
     wait_input_seconds: float
     wait_turn_seconds: float
+    slowest_samples: tuple[tuple[float, int, int, str], ...] = ()
 
     @property
     def busy_seconds(self) -> float:
@@ -399,7 +401,7 @@ def _operator(item: OperatorCounters, segment: SegmentCounters) -> OperatorStati
 
 
 def _segment(item: SegmentCounters) -> SegmentStatistics:
-    slowest = item.slowest
+    slowest = tuple((took / 1e9, *where) for took, *where in item.slowest)
     return SegmentStatistics(
         index=item.index, backend=item.backend, stream=item.stream, operators=tuple(part.planned.spec.name for part in item.operators),
         iterations=item.iterations, planning_seconds=item.planning / 1e9,
@@ -407,7 +409,7 @@ def _segment(item: SegmentCounters) -> SegmentStatistics:
         batches=item.batches, samples=item.samples, pixels_seconds=item.pixels / 1e9, pixels_busy_seconds=item.pixels_busy / 1e9,
         pixels_processor_seconds=item.pixels_processor.of(item.pixels_busy) / 1e9,
         slowest_sample_seconds=item.slowest_sum / 1e9,
-        slowest_sample=None if slowest is None else (slowest[0] / 1e9, *slowest[1:]),
+        slowest_sample=slowest[0] if slowest else None, slowest_samples=slowest,
         wait_output_seconds=item.wait_output / 1e9, wait_input_seconds=item.wait_input / 1e9, wait_turn_seconds=item.wait_turn / 1e9,
     )  # fmt: skip
 
