@@ -98,6 +98,9 @@ def _options(fields: Message, outputs: Sequence[Message]) -> dict[str, Any]:
         "exec_dynamic": bool(bits & DYNAMIC),
     }  # fmt: skip
     dtypes, ranks = [integer(edge, 5, -1) for edge in outputs], [integer(edge, 6, -1) for edge in outputs]
+    wrong = [rank for rank in ranks if rank < -1] or [dtype for dtype in dtypes if dtype != -1 and dtype not in set(DALIDataType)]
+    if wrong:
+        raise WireError(f"an output has the rank or the element type {wrong[0]}")
     if any(dtype != -1 for dtype in dtypes):
         found["output_dtype"] = [None if dtype == -1 else DALIDataType(dtype) for dtype in dtypes]
     if any(rank != -1 for rank in ranks):

@@ -120,6 +120,8 @@ class _Written:
         inputs = [_edge(self._name(node), node.device) for node in instance.inputs]
         first = instance if instance.twin_of is None else instance.twin_of
         parts = list(_PARTS.get(declaration.kind, _one)(instance))
+        if not parts:
+            raise ValueError("the operator has no index")
         for k, (kind, name, arguments) in enumerate(parts):
             call = self._sets.setdefault(id(first), self._calls) if k == 0 else self._calls
             self._calls = max(self._calls, call) + (call == self._calls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -233,8 +234,9 @@ def operator(kind, name, *arguments, inputs=(), outputs=1):
 OPTIONS = [(10, 0), (11, 11), (12, 4), (13, 2), (14, 2), (15, 0)]
 
 
-def stored(*operators, output):
-    return wire.encoded([(1, 1), (2, 2), *((5, item) for item in operators), (7, edge(output)), (8, -99999), (9, 5), *OPTIONS])
+def stored(*operators, output, declared=()):
+    last = edge(output) + wire.encoded(declared)
+    return wire.encoded([(1, 1), (2, 2), *((5, item) for item in operators), (7, last), (8, -99999), (9, 5), *OPTIONS])
 
 
 def arithmetic(text):
@@ -254,6 +256,8 @@ WRONG_PIPELINES = {
     "a device that does not exist": (
         stored(UNIFORM, operator("Cast", "C", argument("dtype", "int64", 9), inputs=[edge("U", "tpu")]), output="C"), "on the device 'tpu'",
     ),
+    "a rank that does not exist": (stored(UNIFORM, output="U", declared=[(6, -3)]), "an output has the rank or the element type -3"),
+    "a type that does not exist": (stored(UNIFORM, output="U", declared=[(5, 99)]), "an output has the rank or the element type 99"),
     "other numbers of outputs": (stored(operator("random__Uniform", "U", outputs=2), output="U[0]"), "has 2 outputs in DALI's pipeline"),
 }  # fmt: skip
 
@@ -364,6 +368,32 @@ def test_what_dali_does_not_have_is_refused_by_name(name):
     pipe = asyncdali.pipeline_def(graph, batch_size=2, num_threads=1, **options)()
     with pytest.raises(RuntimeError, match=text):
         pipe.serialize(format="dali")
+
+
+def test_an_index_without_places_is_refused():
+    nothing = operator("_TensorSubscript", "__TensorSubscript_1", argument("num_subscripts", "int64", 0), inputs=[edge("U")])
+    pipe = asyncdali.Pipeline.deserialize(stored(UNIFORM, nothing, output="__TensorSubscript_1"))
+    with pytest.raises(RuntimeError, match="the operator has no index"):
+        pipe.serialize(format="dali")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_pipelines_are_refused_or_made(seed):
+    choice = random.Random(seed)
+    for _ in range(40):
+        data = bytearray((RECORDED / choice.choice(["6_reader_graph.dali", "7_fed_graph.dali"])).read_bytes())
+        for _ in range(choice.choice((1, 1, 3))):
+            at = choice.randrange(len(data))
+            if choice.random() < 0.6:
+                data[at] ^= 1 << choice.randrange(8)
+            elif choice.random() < 0.5:
+                del data[at : at + choice.randrange(1, 9)]
+            else:
+                data[at:at] = choice.randbytes(choice.randrange(1, 6))
+        try:
+            asyncdali.Pipeline.deserialize(bytes(data)).serialize(format="dali")
+        except RuntimeError:
+            continue
 
 
 def test_other_formats_of_pipelines_are_refused(folder):
