@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..readers.base import ReaderOperator
     from ..runtime.order.moments import Moment, OriginsInParts
     from ..runtime.session import Session
-    from ..runtime.work.choices import ChosenWindows, Drawn
     from ..runtime.work.dry_runs import DryRun
     from ..runtime.work.segments import BuiltOperator
     from ..sampling.order import ShardRun
@@ -96,8 +95,7 @@ class Provenance:
     ):  # fmt: skip
         """`moment`: of an iteration that was returned; None for another step."""
         self._origins: Mapping[str, OriginsInParts] = {} if moment is None else moment.origins
-        self._known_windows: Mapping[str, ChosenWindows] = {} if moment is None else moment.windows
-        self._known_draws: Mapping[str, Drawn] = {} if moment is None else moment.draws
+        self._kept: Mapping[str, Any] = {} if moment is None else moment.choices
         self.engine = "" if moment is None else moment.engine
         self._session = session
         self._at = positions
@@ -156,12 +154,12 @@ class Provenance:
     @functools.cached_property
     def _drawn(self) -> DryRun:
         """Plans of the operators whose draws this iteration has not kept."""
-        return self._planned([item for item in self._session.operators if item.draws and item.planned.spec.name not in self._known_draws])
+        return self._planned([item for item in self._session.operators if item.draws and item.planned.spec.name not in self._kept])
 
     @functools.cached_property
     def _windowed(self) -> DryRun:
         """Plans of the operators whose windows this iteration has not kept."""
-        return self._planned([item for item in self._choosing if item.planned.spec.name not in self._known_windows])
+        return self._planned([item for item in self._choosing if item.planned.spec.name not in self._kept])
 
     @functools.cached_property
     def _choosing(self) -> list[BuiltOperator]:
@@ -187,7 +185,7 @@ class Provenance:
             name = item.planned.spec.name
             if not item.draws:
                 continue
-            if (kept := self._known_draws.get(name)) is not None:
+            if (kept := self._kept.get(name)) is not None:
                 rows = kept.rows_of(range(*self._handed))
                 columns = [_column(values, rows) for values in kept.outputs]
             elif all(edge in planned.known for edge in item.outputs):
@@ -210,7 +208,7 @@ class Provenance:
         Known for batches that were returned. For other steps, headers of files are read.
         """
         names = [item.planned.spec.name for item in self._choosing]
-        chosen = {**self._windowed.windows, **self._known_windows}
+        chosen = {**self._windowed.windows, **self._kept}
         return {name: chosen[name].of(range(*self._handed)) for name in names if name in chosen}
 
     @functools.cached_property

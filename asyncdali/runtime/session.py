@@ -44,7 +44,7 @@ from .counting.memory_statistics import MemoryStatistics
 from .counting.statistics import NO_STATISTICS, Statistics, take
 from .hints import reserve
 from .order.executor import Executor, Observers
-from .order.moments import Moment
+from .order.moments import NO_CHOICES, Moment
 from .order.placement import usual
 from .order.producer import EpochPlace, Producer
 from .order.record import Record
@@ -55,7 +55,7 @@ from .repairs.repairing import Repairs
 from .work.dry_runs import DryRuns
 from .work.making import Seeds, check_kernels, make_operators
 from .work.output_copies import OutputCopies
-from .work.segments import BuiltOperator, BuiltSegment
+from .work.segments import BuiltOperator, BuiltSegment, find_kept_draws
 
 if TYPE_CHECKING:
     from ..readers.base import ReaderOperator
@@ -189,6 +189,7 @@ class Session:
         if self.counters is not None:
             sources.counters = [self.counters.source(puller) for puller in sources.pullers]
         self.producer: Producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
+        find_kept_draws(self.operators, self.plan.outputs)
         stateful = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful: dict[str, BuiltOperator | Snapshots] = {**stateful, **sources.stateful}
         self.iterator_data: Any = None
@@ -396,7 +397,7 @@ class Session:
         positions = record.before or self._positions
         if record.error is not None:
             repairs.repair(record, positions)
-            record.windows, record.draws = {}, {}  # of the iteration that failed
+            record.choices = NO_CHOICES  # the kept ones are of the iteration that failed
         elif repairs.may_drop and record.outputs:
             record.outputs = repairs.drops_of(record, positions)
 
@@ -406,8 +407,7 @@ class Session:
         count = record.batch_size
         whole, handed = (record.whole, (record.first, record.first + count)) if record.whole else (count, record.handed or (0, count))
         positions = record.before or self._positions
-        choices = record.windows, record.draws, record.engine
-        return Moment(self.explain, step, epoch, positions, whole, handed, record.origins, *choices)
+        return Moment(self.explain, step, epoch, positions, whole, handed, record.origins, record.choices, record.engine)
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.

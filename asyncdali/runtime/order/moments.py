@@ -20,6 +20,7 @@ class OriginsInParts(Protocol):
 
 
 NO_ORIGINS: Mapping[str, OriginsInParts] = MappingProxyType({})
+NO_CHOICES: Mapping[str, ChosenWindows | Drawn] = MappingProxyType({})
 
 
 class Moment(NamedTuple):
@@ -33,7 +34,7 @@ class Moment(NamedTuple):
         samples: number of samples of the whole iteration.
         handed: range of the samples that are returned.
         origins: for sources that regroup samples, by name: where each sample comes from.
-        windows, draws: what operators chose, by operator, as far as they were planned in this process.
+        choices: windows and draws by operator, as far as iterations keep them.
         engine: the process that made a part of the iteration; empty without engines.
     """
 
@@ -44,8 +45,7 @@ class Moment(NamedTuple):
     samples: int
     handed: tuple[int, int]
     origins: Mapping[str, OriginsInParts] = NO_ORIGINS
-    windows: Mapping[str, ChosenWindows] = MappingProxyType({})
-    draws: Mapping[str, Drawn] = MappingProxyType({})
+    choices: Mapping[str, ChosenWindows | Drawn] = NO_CHOICES
     engine: str = ""
 
     def provenance(self) -> object:

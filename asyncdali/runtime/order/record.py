@@ -15,7 +15,7 @@ from ..._deadlocks import FIRST_LOOK, DeadlockWait
 from ...batch import Batch
 from ..work.choices import ChosenWindows, Drawn
 from ..work.segments import SegmentRun
-from .moments import NO_ORIGINS
+from .moments import NO_CHOICES, NO_ORIGINS
 
 if TYPE_CHECKING:
     from ...device.cuda.gates import CompletionGate
@@ -27,9 +27,9 @@ class Record:
     """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "done_at", "done_segments",
-        "draws", "edges", "engine", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept", "number",
-        "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole", "windows",
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "choices", "done_at",
+        "done_segments", "edges", "engine", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept",
+        "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -52,8 +52,7 @@ class Record:
         self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
         self.engine = ""  # that made a part of it
-        self.draws: dict[str, Drawn] = {}  # of operators that were planned in this process, by operator
-        self.windows: dict[str, ChosenWindows] = {}  # that operators chose while they were planned in this process, by operator
+        self.choices: Mapping[str, ChosenWindows | Drawn] = NO_CHOICES  # of operators that were planned in this process, by operator
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.kept: np.ndarray | None = None  # numbers of the samples that the outputs have, after others were dropped; None: all
@@ -71,6 +70,10 @@ class Record:
         with self._lock:
             if self.error is None or segment < self._failed_segment:
                 self.error, self._failed_segment = error, segment
+
+    def keep(self, operator: str, choice: ChosenWindows | Drawn) -> None:
+        """Keep a choice of an operator for the provenance of this iteration."""
+        self.choices = {**self.choices, operator: choice}
 
     def finish(self) -> None:
         """Wake the waiting callers (on the loop's thread, or in close)."""

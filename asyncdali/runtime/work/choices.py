@@ -12,9 +12,9 @@ MOST_DRAWN = 1 << 12
 
 
 class Drawn(NamedTuple):
-    """The outputs of an operator that draws, as copies, [samples, ...]; `first` and `rows` as in :class:`ChosenWindows`."""
+    """The outputs of an operator that draws, [samples, ...]; `first` and `rows` as in :class:`ChosenWindows`."""
 
-    outputs: tuple[np.ndarray, ...]
+    outputs: Sequence[np.ndarray]
     first: int
     rows: np.ndarray | None
 

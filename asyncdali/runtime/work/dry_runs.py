@@ -94,7 +94,6 @@ class DryRuns:
         with self._lock:
             record = Record(number, batch_size, self._edge_count)
             run = SegmentRun(self._segment, record, self._host)
-            record.windows = found.windows
             needed = self._needed.get(names)
             if needed is None:
                 needed = self._needed[names] = self.needed_by(names)
@@ -107,6 +106,7 @@ class DryRuns:
                     found.failures[built.planned.spec.name] = reason
             for built in needed:
                 built.position = None
+            found.windows.update({name: choice for name, choice in record.choices.items() if isinstance(choice, ChosenWindows)})
             return found
 
     def _hindrance(self, built: BuiltOperator, found: DryRun, positions: Mapping[str, Any]) -> str:

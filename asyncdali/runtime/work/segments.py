@@ -47,8 +47,8 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "draws", "following", "gate", "hands_out_samples", "inputs", "operator", "output_device",
-                 "outputs", "planned", "position", "prepares", "skips_empty", "sources", "templates")  # fmt: skip
+    __slots__ = ("arguments", "counters", "draws", "following", "gate", "hands_out_samples", "inputs", "keeps", "operator",
+                 "output_device", "outputs", "planned", "position", "prepares", "skips_empty", "sources", "templates")  # fmt: skip
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -64,6 +64,8 @@ class BuiltOperator:
         """Number of later iterations whose files it may read together with those of an iteration."""
         self.draws = operator.stateful and not (operator.places_position or operator.chooses_windows or hasattr(operator, "origin_of"))
         """Whether its outputs are draws."""
+        self.keeps = False
+        """Whether iterations keep its draws as they are: nobody writes to their memory."""
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
         by_predicate = Trait.PREDICATE_DECIDES in operator.traits
         self.sources = [planned.arguments["predicate"]] if by_predicate else [*self.inputs, *planned.arguments.values()]
@@ -181,6 +183,25 @@ class Host(Protocol):
     def one_at_a_time(self) -> bool:
         """Whether the planning thread also computes the pixels."""
 
+
+
+def _keep_draws(record: Record, built: BuiltOperator, outputs: Sequence[Batch], rows: np.ndarray | None) -> None:
+    """Keep draws for the provenance of the iteration. In a branch no later plan would lead to them; the user may write to the originals."""
+    values = [batch.values for batch in outputs if batch.values is not None and batch.values.nbytes <= MOST_DRAWN]
+    if len(values) == len(outputs):
+        record.keep(built.planned.spec.name, Drawn(values if built.keeps else [value.copy() for value in values], record.first, rows))
+
+
+def find_kept_draws(operators: Sequence[BuiltOperator], outputs: Sequence[int]) -> None:
+    """Find the operators whose draws iterations keep. Draws that may share memory with an output of the pipeline, or that a function of the
+    user gets, are not kept: the user may write to them."""
+    shown = set(outputs)
+    for built in reversed(operators):
+        operator = built.operator
+        branching = built.planned.spec.schema.role.is_branching
+        if operator.barrier or ((operator.eager or operator.passes_on or branching) and not shown.isdisjoint(built.outputs)):
+            shown.update((*built.inputs, *built.planned.arguments.values()))
+        built.keeps = built.draws and shown.isdisjoint(built.outputs)
 
 
 class SegmentRun:
@@ -362,11 +383,9 @@ class SegmentRun:
                 iteration.prepared = yield from self._prepare(built, preparation, lap)
         planned = self._plan(built, inputs, arguments, iteration)
         if iteration.windows is not None:
-            record.windows[built.planned.spec.name] = ChosenWindows(*iteration.windows, first, rows)
-        if built.draws:
-            kept = [batch.values.copy() for batch in planned.outputs if batch.values is not None and batch.values.nbytes <= MOST_DRAWN]
-            if len(kept) == len(planned.outputs):
-                record.draws[built.planned.spec.name] = Drawn(tuple(kept), first, rows)
+            record.keep(built.planned.spec.name, ChosenWindows(*iteration.windows, first, rows))
+        if built.keeps or (rows is not None and built.draws):
+            _keep_draws(record, built, planned.outputs, rows)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
             batch.device = built.output_device
