@@ -17,13 +17,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncdali_workers.exceptions import text_of
 from asyncdali_workers.interrupts import uninterrupted
 
 from ..._notices import warn
 from ..._version import __version__
+
+if TYPE_CHECKING:
+    from ..session import Session
 
 log = logging.getLogger("asyncdali")
 
@@ -220,7 +223,7 @@ def _nothing() -> None:
     """Ends nothing."""
 
 
-def report_of_session(session: Any) -> dict[str, Any]:
+def report_of_session(session: Session) -> dict[str, Any]:
     """The report of a built pipeline: its size, and its statistics."""
     statistics = session.statistics().as_dict()
     operators = sorted(statistics["operators"], key=lambda item: -sum(item[name] for name in _TIMES))

@@ -401,7 +401,7 @@ def _operator(item: OperatorCounters, segment: SegmentCounters) -> OperatorStati
 
 
 def _segment(item: SegmentCounters) -> SegmentStatistics:
-    slowest = tuple((took / 1e9, *where) for took, *where in item.slowest)
+    slowest = tuple((took / 1e9, iteration, sample, file) for took, iteration, sample, file in item.slowest)
     return SegmentStatistics(
         index=item.index, backend=item.backend, stream=item.stream, operators=tuple(part.planned.spec.name for part in item.operators),
         iterations=item.iterations, planning_seconds=item.planning / 1e9,

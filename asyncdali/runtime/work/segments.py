@@ -65,7 +65,7 @@ class BuiltOperator:
         self.draws = operator.stateful and not (operator.places_position or operator.chooses_windows or hasattr(operator, "origin_of"))
         """Whether its outputs are draws."""
         self.keeps = False
-        """Whether iterations keep its draws as they are: nobody writes to their memory."""
+        """Whether iterations keep its draws without a copy, because no output and no function of the user shares their memory."""
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
         by_predicate = Trait.PREDICATE_DECIDES in operator.traits
         self.sources = [planned.arguments["predicate"]] if by_predicate else [*self.inputs, *planned.arguments.values()]
