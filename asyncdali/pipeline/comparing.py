@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import checkpoint as checkpoints
 from ..errors import CheckpointError
+from ..sources.group import Group
 from .front import Front, core_of
 
 if TYPE_CHECKING:
+    from ..graph.node import OperatorInstance
     from ..provenance.sides import Side
-    from .core import Core
+    from ..runtime.session import Session
 
 
 def side_of(label: str, what: Any, deserialize: Callable[[bytes], Front]) -> Side:
@@ -22,7 +24,7 @@ def side_of(label: str, what: Any, deserialize: Callable[[bytes], Front]) -> Sid
     from ..provenance.sides import checkpoint_side
 
     if isinstance(what, Front):
-        return _pipeline_side(label, core_of(what))
+        return _pipeline_side(label, what)
     try:
         checkpoints.decode(what)
     except CheckpointError as not_a_checkpoint:
@@ -30,18 +32,37 @@ def side_of(label: str, what: Any, deserialize: Callable[[bytes], Front]) -> Sid
             stored = deserialize(what)
         except RuntimeError as error:
             raise RuntimeError(f"{label} is neither a checkpoint nor a serialized pipeline: {not_a_checkpoint}; {error}") from error
-        return _pipeline_side(label, core_of(stored))
+        return _pipeline_side(label, stored)
     return checkpoint_side(label, what)
 
 
-def _pipeline_side(label: str, core: Core) -> Side:
+def _pipeline_side(label: str, pipeline: Front) -> Side:
     from ..graph.plan import build_plan
     from ..provenance.sides import plan_side, session_side
+    from .replaying import replay
 
+    core = core_of(pipeline)
     instances = core.definition.instances
     try:
         session = core.built()
     except (RuntimeError, OSError, ValueError, TypeError) as error:
         plan = build_plan(core.output_nodes(), instances, core.definition, lambda k: 0)
         return plan_side(label, plan, instances, core.options, f"it cannot be built ({error})")
-    return session_side(label, session, instances)
+    side = session_side(label, session, instances)
+    side.code = _code(session, instances)
+    side.digest = lambda step: replay(pipeline, step).digest()
+    return side
+
+
+def _code(session: Session, instances: Sequence[OperatorInstance]) -> dict[str, str]:
+    """Descriptions of functions and objects of the user: arguments of operators, and sources."""
+    from ..engines.wire.reach import reached_from
+
+    values: dict[str, object] = {}
+    for planned in session.plan.operators:
+        spec = planned.spec
+        if not spec.schema.name.startswith("_"):  # an operator of ours, which no user calls
+            values.update((f"{spec.name}: {name}", value) for name, value in spec.constants.items())
+    groups = {id(item.attachment): item for item in reversed(instances) if isinstance(item.attachment, Group)}
+    values.update((f"{item.name}: source", item.attachment.callback) for item in groups.values())
+    return reached_from(values)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any
 
 from .. import checkpoint as checkpoints
 from .positions import counted_by_data, positions_at
 from .sides import Side
 from .streams import Change, Stream, data_change, first_difference
+
+
+_AUTOMATIC = "seed (automatic)"
+_MOST_CODE = 20
+"""Functions and values that are named."""
+_MOST_RUNS = 16
+"""Steps that are run to find the first one that differs."""
 
 
 @dataclass
@@ -43,8 +51,9 @@ def diff(first: Side, second: Side) -> Difference:
     two = _plain(second.whole if both else second.graph)
     if both:  # a checkpoint does not have the order of operators
         two = _aligned(one, two, labels, found)
+    seeds = _take_automatic_seeds(one, two)
     if both and first.options["seed"] != second.options["seed"]:
-        _without_automatic_seeds(one, two)  # the pipelines' seeds explain them
+        seeds = []  # the pipelines' seeds explain them
     changes = _data_changes(first, second, found)
     for name, change in changes.items():
         if change is not None:
@@ -52,9 +61,28 @@ def diff(first: Side, second: Side) -> Difference:
             mine, theirs = one["operators"][name], two["operators"][name]
             theirs.update({key: mine[key] for key in ("samples", "names") if key in mine})
     found.texts += checkpoints.differences(one, two, *labels)
+    if seeds:
+        found.texts.append(f"automatic seeds of {', '.join(seeds)} differ: a seeded operator before was added or removed, or was given a seed")
+    code = _code_differences(first, second)
+    found.texts += code
     _compare_positions(first, second, found)
-    _find_step(first, second, one, two, changes, found)
+    _find_step(first, second, one, two, changes, bool(code or seeds), found)
     return found
+
+
+def _code_differences(first: Side, second: Side) -> list[str]:
+    """Functions and objects that differ. Those about which nothing is known are equal on both sides."""
+    if first.session is None or second.session is None:
+        return []
+    texts: list[str] = []
+    differing: set[str] = set()
+    for path in [*first.code, *(path for path in second.code if path not in first.code)]:
+        was, now = (side.code.get(path, "not there") for side in (first, second))
+        one_sided = path not in first.code or path not in second.code
+        if was != now and not (one_sided and _begins(path) in differing):
+            differing.add(_begins(path))
+            texts.append(f"{path.rstrip(':')} is {was} in {first.label}, {now} in {second.label}")
+    return texts if len(texts) <= _MOST_CODE else [*texts[:_MOST_CODE], f"and {len(texts) - _MOST_CODE} further functions and values"]
 
 
 def _plain(graph: Any) -> dict[str, Any]:
@@ -69,20 +97,28 @@ def _compare_options(first: Side, second: Side, found: Difference) -> None:
             found.texts.append(f"pipeline: {name} is {was} in {first.label}, {now} in {second.label}")
 
 
+def _begins(path: str) -> str:
+    """The argument that a path begins with. Whatever a replaced function reaches is replaced, too."""
+    return ":".join(path.split(":")[:2])
+
+
 def _aligned(one: dict[str, Any], two: dict[str, Any], labels: tuple[str, str], found: Difference) -> dict[str, Any]:
-    """`two` with the names of `one`, if both have the same operators in another order. Automatic names depend on the order."""
+    """`two` with the names of `one`. Automatic names depend on the order and the number of operators."""
     kinds, others = ([entry["op"] for entry in graph["operators"].values()] for graph in (one, two))
     if kinds != others and sorted(kinds) == sorted(others):
         place = next(k for k, (kind, other) in enumerate(zip(kinds, others, strict=True)) if kind != other)
         text = f"order of operators: {', '.join(kinds[place:])} in {labels[0]}, {', '.join(others[place:])} in {labels[1]}"
         found.texts.append(text)
-    if one["operators"].keys() == two["operators"].keys() or sorted(kinds) != sorted(others):
+    if one["operators"].keys() == two["operators"].keys():
         return two
     names: dict[str, str] = {}
-    for kind in set(kinds):
-        mine = [name for name, entry in one["operators"].items() if entry["op"] == kind]
-        theirs = [name for name, entry in two["operators"].items() if entry["op"] == kind]
-        names.update(zip(theirs, mine, strict=True))
+    if sorted(kinds) == sorted(others):
+        for kind in set(kinds):
+            mine = [name for name, entry in one["operators"].items() if entry["op"] == kind]
+            theirs = [name for name, entry in two["operators"].items() if entry["op"] == kind]
+            names.update(zip(theirs, mine, strict=True))
+    else:
+        names = _matched(one["operators"], two["operators"], labels[1])
     if kinds == others:
         given = [pair for pair in names.items() if pair[0] != pair[1] and not (pair[0].startswith("__") and pair[1].startswith("__"))]
         found.texts += [f"{mine}: this operator is called {theirs} in {labels[1]}" for theirs, mine in given]
@@ -93,16 +129,27 @@ def _aligned(one: dict[str, Any], two: dict[str, Any], labels: tuple[str, str], 
         return f"{argument}{equals}{names.get(name, name)}{bracket}{rest}"
 
     operators = {
-        names[name]: {**entry, **({"in": list(map(renamed, entry["in"]))} if "in" in entry else {})}
+        names.get(name, name): {**entry, **({"in": list(map(renamed, entry["in"]))} if "in" in entry else {})}
         for name, entry in two["operators"].items()
     }
     return {"operators": operators, "outputs": list(map(renamed, two["outputs"]))}
 
 
-def _without_automatic_seeds(*graphs: dict[str, Any]) -> None:
-    for graph in graphs:
-        for entry in graph["operators"].values():
-            entry.get("args", {}).pop("seed (automatic)", None)
+def _matched(mine: dict[str, Any], theirs: dict[str, Any], label: str) -> dict[str, str]:
+    """The operators of `mine` that those of `theirs` are, by the name in `theirs`. Either side has operators that the other one has not."""
+    left, right = ([(entry["op"], "" if name.startswith("__") else name) for name, entry in side.items()] for side in (mine, theirs))
+    blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+    ours, others = list(mine), list(theirs)
+    found = {others[block.b + k]: ours[block.a + k] for block in blocks for k in range(block.size)}
+    taken = set(found.values())
+    found.update((name, f"{name} of {label}") for name in theirs if name not in found and name in taken)
+    return found
+
+
+def _take_automatic_seeds(one: dict[str, Any], two: dict[str, Any]) -> list[str]:
+    """Take the automatic seeds out of both descriptions. Returns the operators whose seeds differ."""
+    mine, theirs = ({name: entry.get("args", {}).pop(_AUTOMATIC, None) for name, entry in side["operators"].items()} for side in (one, two))
+    return [name for name, seed in mine.items() if seed is not None and theirs.get(name) not in (None, seed)]
 
 
 def _data_changes(first: Side, second: Side, found: Difference) -> dict[str, Change | None]:
@@ -139,7 +186,7 @@ def _saved_at(side: Side, step: int) -> dict[str, Any]:
 
 
 def _find_step(
-    first: Side, second: Side, one: dict[str, Any], two: dict[str, Any], changes: dict[str, Change | None], found: Difference
+    first: Side, second: Side, one: dict[str, Any], two: dict[str, Any], changes: dict[str, Change | None], at_once: bool, found: Difference
 ) -> None:
     """Set the first step that differs, or the reason why it is unknown."""
     streams = _streams(first, second)
@@ -147,18 +194,33 @@ def _find_step(
         found.note = f"The first step that differs is unknown: {streams}." if found.texts else ""
         return
     left, right = streams
-    if _differ_at_once(one, two, set(left.session.readers()), set(right.session.readers())):
-        found.step = left.step
-        found.note = f"Streams differ from step {found.step} on: the graphs or the arguments of operators differ."
+    if at_once or _differ_at_once(one, two, set(left.session.readers()), set(right.session.readers())):
+        _run_steps(first, second, left.step, found)
         return
     result = first_difference(left, right, changes)
     found.step = result.step
     if result.step is not None:
         found.note = f"Streams differ from step {result.step} on."
     elif result.complete and not counted_by_data(left.session.plan):
-        found.note = "The streams are equal at all steps." if found.texts else ""
+        found.note = "The streams have the same samples at all steps. Contents of files are not compared." if found.texts else ""
     else:
         found.note = f"The streams are equal in the {result.compared} steps that were compared."
+
+
+def _run_steps(first: Side, second: Side, step: int, found: Difference) -> None:
+    """Find the first step whose outputs differ by running some steps of both pipelines, whose graphs differ."""
+    found.step, found.note = step, f"Streams differ from step {step} on: the graphs or the arguments of operators differ."
+    if first.digest is None or second.digest is None:
+        return
+    try:
+        for tried in range(step, step + _MOST_RUNS):
+            if first.digest(tried) != second.digest(tried):
+                found.step, found.note = tried, found.note.replace(f"step {step} ", f"step {tried} ")
+                return
+    except (RuntimeError, ValueError, TypeError, OSError):  # a step that cannot be made may differ
+        return
+    found.step = None
+    found.note = f"The outputs of steps {step} to {step + _MOST_RUNS - 1} are equal. Whether later ones differ is unknown."
 
 
 def _streams(first: Side, second: Side) -> tuple[Stream, Stream] | str:

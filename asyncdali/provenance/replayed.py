@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from ..graph.plan import Plan, PlannedOperator
@@ -64,3 +67,16 @@ class ReplayedStep:
     plan: Plan
     error: str
     seed: int
+
+    def digest(self) -> str:
+        """A digest of the outputs, or of the error: equal for equal types, layouts, shapes and bytes."""
+        return " ".join(map(digest_of, self.outputs)) or self.error
+
+
+def digest_of(tensors: Any) -> str:
+    """A digest of one tensor list: type, layout, shapes and bytes."""
+    on_host = tensors.as_cpu() if hasattr(tensors, "as_cpu") else tensors
+    made = hashlib.blake2b(repr((on_host.dtype, on_host.layout(), on_host.shape())).encode(), digest_size=12)
+    for k in range(len(on_host)):
+        made.update(np.ascontiguousarray(on_host.at(k)).tobytes())
+    return made.hexdigest()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,8 @@ class Side:
         step, epoch: of a checkpoint: number of iterations in the epoch, and the epoch.
         session: the built pipeline, if there is one.
         reason: why there is none.
+        code: of a built pipeline: descriptions of functions and objects that operators and sources have, by path.
+        digest: of a built pipeline: the digest of the outputs of a step. It runs the step.
     """
 
     label: str
@@ -44,6 +47,8 @@ class Side:
     epoch: int = 0
     session: Session | None = None
     reason: str = ""
+    code: Mapping[str, str] = field(default_factory=dict)
+    digest: Callable[[int], str] | None = None
 
 
 def checkpoint_side(label: str, data: Any) -> Side:
@@ -78,7 +83,9 @@ def _whole(graph: dict[str, Any], plan: Plan, instances: Sequence[OperatorInstan
         spec = planned.spec
         if spec.name not in graph["operators"]:
             continue
-        arguments = {name: _shown(value) for name, value in spec.constants.items() if name not in ("eager", "preserve")}
+        arguments = {
+            name: _shown(value) for name, value in spec.constants.items() if name not in ("eager", "preserve") and _is_data(value)
+        }
         if spec.name in given:
             arguments["seed"] = given[spec.name]
         elif spec.seed is not None:
@@ -93,6 +100,15 @@ def _shown(value: Any) -> Any:
     """A value as JSON data that tells different values apart."""
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.tolist()]
+    if isinstance(value, Enum):
+        return value.name
     if isinstance(value, (list, tuple)):
         return [_shown(item) for item in value]
     return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _is_data(value: Any) -> bool:
+    """Whether a value is data that texts tell apart. Functions and objects are compared by `Side.code`."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_data, value))
+    return value is None or isinstance(value, (bool, int, float, str, bytes, Enum, np.ndarray, np.generic))

@@ -5,7 +5,6 @@ The pipeline is made several times, with the outputs of all operators. The first
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ import numpy as np
 
 from ..errors import CheckpointError
 from ..pipeline.front import Front, core_of
+from ..provenance.replayed import digest_of
 
 if TYPE_CHECKING:
     from ..graph.node import OperatorInstance
@@ -98,17 +98,9 @@ def _run(pipeline: Any, core: Core, steps: int) -> TestedRun:
             found.steps.append([_END] * len(nodes))
             pipeline.reset()
             continue
-        found.steps.append([_digest(one) for one in outputs])
+        found.steps.append([digest_of(one) for one in outputs])
     found.checkpoints.append(pipeline.checkpoint())
     return found
-
-
-def _digest(tensors: Any) -> str:
-    on_host = tensors.as_cpu() if hasattr(tensors, "as_cpu") else tensors
-    made = hashlib.blake2b(repr((on_host.dtype, on_host.layout(), on_host.shape())).encode(), digest_size=12)
-    for k in range(len(on_host)):
-        made.update(np.ascontiguousarray(on_host.at(k)).tobytes())
-    return made.hexdigest()
 
 
 def verify(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: int = 0) -> list[Fault]:

@@ -81,6 +81,79 @@ PLANTED = {
 }
 
 
+def scaled(info):
+    return np.int64(info.idx_in_epoch * FACTOR)
+
+
+FACTOR = 2
+
+
+def program(*, constant=2, swap=False, limit=0.5, dtype=asyncdali.types.FLOAT, source=scaled, function=abs, more=False, own=None, mirror=True):
+    """Expressions, conditions and functions of the user."""
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=3, enable_conditionals=True)
+    def graph():
+        noise = [fn.random.normal(name="early")] if more else []
+        value = fn.random.uniform(range=[0.0, 1.0], **({} if own is None else {"seed": own}))
+        coins = [fn.random.coin_flip(name=name, seed=k) for k, name in enumerate(("heads", "tails"))]
+        number = fn.external_source(source, batch=False, name="S")
+        if value > limit:
+            value = value + 1
+        shown = fn.flip(fn.reshape(fn.stack(number, number + 1), shape=[1, 2, 1], layout="HWC"), horizontal=coins[mirror])
+        changed = fn.python_function(number, function=function, name="P")
+        result = fn.cast(number, dtype=dtype) * constant - value if not swap else value - fn.cast(number, dtype=dtype) * constant
+        return (*noise, result, shown, changed, *coins)
+
+    return graph()
+
+
+def squared(x):
+    return x * x
+
+
+PROGRAMS = {
+    "a constant of an expression": ({"constant": 3}, ["argument expression is ((a * 2) - b) in A, ((a * 3) - b) in B"]),
+    "operands": ({"swap": True}, ["argument expression is ((a * 2) - b) in A, (b - (a * 2)) in B"]),
+    "a condition": ({"limit": 0.25}, ["argument expression is (a > 0.5) in A, (a > 0.25) in B"]),
+    "a type": ({"dtype": asyncdali.types.FLOAT64}, ["argument dtype is FLOAT in A, FLOAT64 in B"]),
+    "a source": ({"source": lambda info: np.int64(info.idx_in_epoch * 2 + 1)}, ["S: source is code "]),
+    "a function": ({"function": squared}, ["P: function is builtins.abs in A, code "]),
+    "the input of an argument": ({"mirror": False}, ["'horizontal=tails'] in A, ", "'horizontal=heads'] in B"]),
+    "an operator before": ({"more": True}, ["early: only B has this operator (random.normal)", "automatic seeds of __Uniform_0 differ"]),
+    "a seed of an operator": ({"own": 9}, ["argument seed is default in A, 9 in B"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("planted", PROGRAMS)
+def test_a_planted_difference_of_programs_is_named(planted):
+    given, wanted = PROGRAMS[planted]
+    found = differences(program(), program(**given))
+    lines = [line for line in found.texts if not line.startswith("outputs: ")]
+    assert all(any(text in line for line in lines) for text in wanted) and len(lines) <= 2
+    assert found.step == first_step(program(), program(**given)) or planted == "a type"
+
+
+def test_functions_are_compared_by_what_they_reach(monkeypatch):
+    def copied(info):
+        return np.int64(info.idx_in_epoch * FACTOR)
+
+    assert not differences(program(), program(source=copied))  # another function, and other lines
+    one = program()
+    one.build()
+    from asyncdali.pipeline.comparing import side_of
+    from asyncdali.provenance.diff import diff
+
+    side = side_of("A", one, Pipeline.deserialize)
+    monkeypatch.setitem(globals(), "FACTOR", 5)
+    found = diff(side, side_of("B", program(), Pipeline.deserialize))
+    assert found.texts == ["S: source: FACTOR is 2 in A, 5 in B"]
+
+
+def test_outputs_that_are_equal_for_a_while(files):
+    found = differences(make(files, probability=0.0), make(files, probability=1e-12))
+    assert found.step is None and "outputs of steps 0 to 15 are equal" in found.note
+
+
 def differences(one, two):
     from asyncdali.pipeline.comparing import side_of
     from asyncdali.provenance.diff import diff

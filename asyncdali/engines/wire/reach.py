@@ -18,7 +18,7 @@ import logging
 import sys
 import threading
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from importlib import metadata
 from importlib.machinery import PathFinder
@@ -65,6 +65,17 @@ def reached(operators: Iterable[PlannedOperator]) -> dict[str, str]:
             if not _is_plain(value):
                 walk.begin(f"{spec.schema.name} {spec.name!r}, {name}", value)
         found.update(walk.entries if len(walk.entries) <= _MOST else _together(f"{spec.schema.name} {spec.name!r}", walk.entries))
+    return found
+
+
+def reached_from(values: Mapping[str, object]) -> dict[str, str]:
+    """The same for values, which begin with their names. Values that are data have no entries."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if not _is_plain(value):
+            walk = _Walk()
+            walk.begin(name, value)
+            found.update(walk.entries if len(walk.entries) <= _MOST else _together(name, walk.entries))
     return found
 
 
