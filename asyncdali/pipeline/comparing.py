@@ -58,11 +58,9 @@ def _code(session: Session, instances: Sequence[OperatorInstance]) -> dict[str, 
     """Descriptions of functions and objects of the user: arguments of operators, and sources."""
     from ..engines.wire.reach import reached_from
 
-    values: dict[str, object] = {}
-    for planned in session.plan.operators:
-        spec = planned.spec
-        if not spec.schema.name.startswith("_"):  # an operator of ours, which no user calls
-            values.update((f"{spec.name}: {name}", value) for name, value in spec.constants.items())
-    groups = {id(item.attachment): item for item in reversed(instances) if isinstance(item.attachment, Group)}
+    used = {planned.spec.name for planned in session.plan.operators}
+    given = [item for item in instances if item.name in used]
+    values: dict[str, object] = {f"{item.name}: {name}": value for item in given for name, value in item.constants.items()}
+    groups = {id(item.attachment): item for item in reversed(given) if isinstance(item.attachment, Group)}
     values.update((f"{item.name}: source", item.attachment.callback) for item in groups.values())
     return reached_from(values)

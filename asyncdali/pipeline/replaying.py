@@ -25,6 +25,7 @@ from .front import Front, core_of
 if TYPE_CHECKING:
     from ..graph.plan import Plan, PlannedOperator
     from ..options import PipelineOptions
+    from ..provenance.report import Provenance
     from .core import Core
 
 MOST_RUNS = 1000
@@ -139,7 +140,7 @@ def _begin(session: Session, data: bytes) -> None:
     session.began = Mark(positions, EpochPlace(epoch, iteration, {}, "", 0, 0))
 
 
-def _go_to(session: Session, step: int) -> Any:
+def _go_to(session: Session, step: int) -> Provenance:
     """Bring the session to `step`, and return the provenance of the step."""
     from ..provenance.report import Provenance, provenance_at
 
@@ -163,7 +164,7 @@ def _go_to(session: Session, step: int) -> Any:
     return provenance_at(session, step)
 
 
-def _bad(session: Session, told: Any) -> dict[int, list[str]]:
+def _bad(session: Session, told: Provenance) -> dict[int, list[str]]:
     """The errors of bad samples of the step, by place."""
     found: dict[int, list[str]] = {}
     for entry in () if session.repairs is None else session.repairs.quarantine.entries():

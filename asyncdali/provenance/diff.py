@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
@@ -11,7 +12,6 @@ from .. import checkpoint as checkpoints
 from .positions import counted_by_data, positions_at
 from .sides import Side
 from .streams import Change, Stream, data_change, first_difference
-
 
 _AUTOMATIC = "seed (automatic)"
 _MOST_CODE = 20
@@ -62,7 +62,8 @@ def diff(first: Side, second: Side) -> Difference:
             theirs.update({key: mine[key] for key in ("samples", "names") if key in mine})
     found.texts += checkpoints.differences(one, two, *labels)
     if seeds:
-        found.texts.append(f"automatic seeds of {', '.join(seeds)} differ: a seeded operator before was added or removed, or was given a seed")
+        why = "a seeded operator before was added or removed, or was given a seed"
+        found.texts.append(f"automatic seeds of {', '.join(seeds)} differ: {why}")
     code = _code_differences(first, second)
     found.texts += code
     _compare_positions(first, second, found)
@@ -135,7 +136,7 @@ def _aligned(one: dict[str, Any], two: dict[str, Any], labels: tuple[str, str], 
     return {"operators": operators, "outputs": list(map(renamed, two["outputs"]))}
 
 
-def _matched(mine: dict[str, Any], theirs: dict[str, Any], label: str) -> dict[str, str]:
+def _matched(mine: Mapping[str, Mapping[str, object]], theirs: Mapping[str, Mapping[str, object]], label: str) -> dict[str, str]:
     """The operators of `mine` that those of `theirs` are, by the name in `theirs`. Either side has operators that the other one has not."""
     left, right = ([(entry["op"], "" if name.startswith("__") else name) for name, entry in side.items()] for side in (mine, theirs))
     blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()

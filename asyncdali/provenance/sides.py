@@ -107,7 +107,7 @@ def _shown(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _is_data(value: Any) -> bool:
+def _is_data(value: object) -> bool:
     """Whether a value is data that texts tell apart. Functions and objects are compared by `Side.code`."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_data, value))

@@ -128,13 +128,13 @@ def data_uri(pixels: np.ndarray, widest: int, marks: Marks | None = None) -> tup
         image.thumbnail((widest, widest))
     if marks:
         image = _marked(image.convert("RGB"), marks, whole)
-    kind, options = _storage(image, pixels)
+    kind, options = _storage(pixels)
     place = io.BytesIO()
     image.save(place, kind, **options)
     return f"data:image/{kind.lower()};base64,{base64.b64encode(place.getvalue()).decode()}", image.width, image.height
 
 
-def _storage(image: Any, pixels: np.ndarray) -> tuple[str, dict[str, Any]]:
+def _storage(pixels: np.ndarray) -> tuple[str, dict[str, int]]:
     """The format and its options: without loss for small pictures, and where Pillow has no WebP."""
     from PIL import features
 

@@ -5,6 +5,7 @@
     consumer.py      Training steps beside which a pipeline is measured: a simulated one, or a function of the user
     decoder_check.py  Tries the JPEG decoders of a GPU, for ``asyncdali doctor``
     diff.py          ``asyncdali diff``: differences of checkpoints, stored graphs and pipelines
+    elsewhere.py     Another time and fresh globals, for ``asyncdali verify``
     engine.py        ``asyncdali engine``: makes iterations for trainers on any machine (docs/fleet.md)
     importing.py     ``asyncdali import-checkpoint``: checkpoints of DALI
     interpreter.py   Measures how long Python's interpreter is needed

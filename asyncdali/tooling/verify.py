@@ -62,7 +62,8 @@ def run(options: argparse.Namespace) -> int:
     for fault in faults:
         print(fault)
     if not faults:
-        print(f"{options.steps} steps are the same in a second run, after restores, in another process, and with other numbers of threads")
+        where = "in a second run, after restores, in another process, in engines, and with other numbers of threads"
+        print(f"{options.steps} steps are the same {where}")
     return 1 if faults else 0
 
 

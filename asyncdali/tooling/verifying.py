@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import CheckpointError
 from ..pipeline.front import Front, core_of
 from ..provenance.replayed import digest_of
+from .elsewhere import FreshGlobals, another_time
 
 if TYPE_CHECKING:
     from ..graph.node import OperatorInstance
@@ -28,7 +29,7 @@ _SEED = 20210
 class Fault:
     """A difference between two runs.
 
-    check      the check that found it: "again", "restore", "threads", "workers" or "process"
+    check      the check that found it: "again", "restore", "threads", "workers", "engines" or "process"
     step       the first step that differs
     operator   the first operator whose output differs
     line       the user's line that made the operator
@@ -115,21 +116,17 @@ def verify(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: 
     Raises:
         RuntimeError: the pipeline is built, or fails. Other errors of the pipeline are passed on.
     """
+    before = FreshGlobals()
     first = run(make, steps)
-    again = run(make, steps, seeds=1)
+    with another_time():
+        again = run(make, steps, seeds=1)
     found = _difference(first, again, 0)
     if found is not None:
-        same = _difference(first, run(make, steps), 0) is None
-        reason = (
-            "uses the global random generators (`random`, `numpy.random`): use fn.random, or a generator that is made from the position"
-            if same else
-            "gives other data in another run. It uses the clock, a generator without a seed, or state that outlives the pipeline (a cache, "
-            "a counter of a module)"
-        )  # fmt: skip
-        return [_fault("again", found, reason)]
+        return [_fault("again", found, _reason(make, first, steps))]
     choice = random.Random(seed)
     places = sorted({1, steps - 1, *(choice.randrange(1, steps) for _ in range(restores))})
     for place in places:
+        before.restore()
         try:
             restored = run(make, steps - place, first.checkpoints[place])
         except CheckpointError as error:
@@ -139,10 +136,24 @@ def verify(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: 
             reason = (
                 f"does not continue after a restore at step {place}. Its state is not in the checkpoint, or not that of the last batch "
                 "returned: use a callable with one argument (the position), or state_dict() and load_state_dict() of a source that counts "
-                "only what it has returned, and that copies lists"
+                "only what it has returned, and that copies lists. Globals of modules are not part of a checkpoint either (a cache)"
             )
             return [_fault("restore", found, reason)]
     return _other_settings(make, first, steps)
+
+
+def _reason(make: Callable[[], Front], first: TestedRun, steps: int) -> str:
+    """Why a run with other random generators and at another time gives other data."""
+    if _difference(first, run(make, steps), 0) is not None:
+        return (
+            "gives other data in another run. It uses the clock, a generator without a seed, or state that outlives the pipeline (a cache, "
+            "a counter of a module)"
+        )
+    with another_time():
+        later = run(make, steps)
+    if _difference(first, later, 0) is not None:
+        return "uses the clock: its data are others at another time. Derive data from the position"
+    return "uses the global random generators (`random`, `numpy.random`): use fn.random, or a generator that is made from the position"
 
 
 def _other_settings(make: Callable[[], Front], first: TestedRun, steps: int) -> list[Fault]:
@@ -157,7 +168,11 @@ def _other_settings(make: Callable[[], Front], first: TestedRun, steps: int) -> 
         found = _difference(first, run(make, steps, options=options), 0)
         if found is not None:
             return [_fault(check, found, reason)]
-    return []
+    try:
+        found = _difference(first, run(make, steps, options={"engines": 2}), 0)
+    except (RuntimeError, ValueError, TypeError):  # the pipeline cannot run in engines
+        return []
+    return [] if found is None else [_fault("engines", found, "gives other data in engines, which are other processes")]
 
 
 def _difference(first: TestedRun, other: TestedRun, begin: int) -> tuple[int, OperatorInstance] | None:

@@ -88,7 +88,8 @@ def scaled(info):
 FACTOR = 2
 
 
-def program(*, constant=2, swap=False, limit=0.5, dtype=asyncdali.types.FLOAT, source=scaled, function=abs, more=False, own=None, mirror=True):
+def program(*, constant=2, swap=False, limit=0.5, dtype=asyncdali.types.FLOAT, source=scaled, function=abs, more=False, own=None,
+            mirror=True):  # fmt: skip
     """Expressions, conditions and functions of the user."""
 
     @pipeline_def(batch_size=4, num_threads=1, seed=3, enable_conditionals=True)

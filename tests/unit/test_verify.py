@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
 import itertools
 import os
 import random
 import time
+from datetime import date
 from typing import ClassVar
 
 import numpy as np
@@ -101,6 +104,35 @@ def leaking(info):
     return found
 
 
+FILLED = {}
+ORDER = itertools.count()
+
+
+def filled(info):
+    """Returns what a cache was filled with by the first call."""
+    return FILLED.setdefault(info.idx_in_epoch % 5, np.int64(info.iteration))
+
+
+@functools.lru_cache
+def numbered(key):
+    return next(ORDER)
+
+
+def remembered(info):
+    """A table that only saves time."""
+    return KNOWN.setdefault(info.idx_in_epoch, np.int64(info.idx_in_epoch**2))
+
+
+KNOWN = {}
+
+
+def timed(info):
+    """The clock is used, but not for the data."""
+    begin = time.time(), datetime.datetime.now(), date.today()
+    assert isinstance(begin[1], datetime.datetime) and isinstance(begin[1], datetime.date) and datetime.datetime(2020, 1, 1).year == 2020
+    return np.int64(info.idx_in_epoch) if time.time() >= begin[0] else None
+
+
 def by_process(info):
     return np.int64(os.getpid())
 
@@ -114,6 +146,12 @@ FAULTS = {
     "a state that shares a list": (piped(Sharing), "again", "outlives the pipeline"),
     "a state that is not loaded": (piped(Forgetting), "restore", "did not keep the given state"),
     "an off-by-one in state_dict": (piped(OffByOne), "restore", "counts only what it has returned"),
+    "the second": (piped(lambda: lambda info: np.int64(time.time()), batch=False), "clock", "uses the clock"),
+    "the hour": (piped(lambda: lambda info: np.int64(time.localtime().tm_hour), batch=False), "clock", "uses the clock"),
+    "the day": (piped(lambda: lambda info: np.int64(date.today().toordinal()), batch=False), "clock", "uses the clock"),
+    "the year": (piped(lambda: lambda info: np.int64(datetime.datetime.now().year), batch=False), "clock", "uses the clock"),
+    "a cache that a new process has not": (piped(lambda: filled, batch=False), "restore", "Globals of modules"),
+    "a cached function": (piped(lambda: lambda info: np.int64(numbered(info.idx_in_epoch)), batch=False), "restore", "(a cache)"),
     "a cache that leaks": (piped(lambda: leaking, batch=False), "again", "outlives the pipeline"),
     "seeds of workers": (piped(lambda: by_process, batch=False, parallel=True), "again", "'S'"),
     "a function of the user": (
@@ -128,13 +166,16 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name):
     CACHE.clear()
+    FILLED.clear()
+    numbered.cache_clear()
     Sharing.shared.clear()
     make, kind, text = FAULTS[name]
     with pytest.raises(AssertionError) as caught:
         check(make, steps=8, restores=2)
     message = str(caught.value)
     assert text in message
-    assert ("in another run" in message or "global random" in message) == (kind == "again")
+    if kind != "clock":  # the second, and even the year, may also change between two runs
+        assert ("in another run" in message or "global random" in message) == (kind == "again")
     assert "test_verify.py" in message or "did not keep" in message
 
 
@@ -165,6 +206,8 @@ SOUND = {
     **{f"training {shuffle} {noise}": lambda s=shuffle, n=noise: training(s, n) for shuffle in (True, False) for noise in (True, False)},
     **{f"conditionals {limit}": lambda x=limit: branching(x) for limit in (0.1, 0.5, 0.9)},
     "a source by position": piped(lambda: lambda info: np.random.default_rng(info.idx_in_epoch).random(3), batch=False),
+    "a table of results": piped(lambda: remembered, batch=False),
+    "a source that looks at the clock": piped(lambda: timed, batch=False),
     "a source of batches": piped(lambda: lambda number: [np.array([number, k]) for k in range(2)]),
     "a source with a state": piped(Source),
     "a source that ends": piped(lambda: ending, batch=False),
@@ -185,6 +228,13 @@ def test_sound_programs_pass(name):
 def test_random_sound_programs_pass(seed, tmp_path):
     write_files(tmp_path)
     check(lambda: Program(seed, tmp_path).make(asyncdali), steps=8, restores=2)
+
+
+def test_modules_get_back_their_clocks():
+    before = time, datetime, date
+    with pytest.raises(AssertionError, match="uses the clock"):
+        check(FAULTS["the day"][0], steps=3, restores=0)
+    assert (time, datetime, date) == before and date.today() == datetime.date.today()
 
 
 def test_global_generators_get_back_their_state():
@@ -221,7 +271,8 @@ PLACE = os.path.abspath(__file__) + ".pid"
 
 
 def source(info):
-    return np.int64(os.getpid() if {wrong} else info.idx_in_epoch)
+    table = source.__dict__.setdefault("table", {{}})
+    return np.int64({wrong})
 
 
 @pipeline_def(batch_size=2, num_threads=1, seed=1)
@@ -230,11 +281,17 @@ def train():
 """
 
 
-@pytest.mark.parametrize("wrong", [True, False])
-def test_the_command_runs_another_process(tmp_path, capfd, wrong):
+COMMANDS = {
+    "table.setdefault(info.idx_in_epoch % 3, info.iteration)": "gives other data in another process",
+    "os.getpid()": "gives other data in engines",
+    "info.idx_in_epoch": "4 steps are the same",
+}
+
+
+@pytest.mark.parametrize("data", COMMANDS)
+def test_the_command_runs_other_processes(tmp_path, capfd, data):
     program = tmp_path / "train.py"
-    program.write_text(PROGRAM.format(wrong=wrong))
-    assert main(["verify", f"{program}:train", "--steps", "4"]) == int(wrong)
-    out = capfd.readouterr().out
-    assert ("gives other data in another process" if wrong else "4 steps are the same") in out
+    program.write_text(PROGRAM.format(wrong=data))
+    assert main(["verify", f"{program}:train", "--steps", "4"]) == int(data != "info.idx_in_epoch")
+    assert COMMANDS[data] in capfd.readouterr().out
     assert main(["verify", f"{program}:train", "--steps", "2"]) == 2
