@@ -135,7 +135,7 @@ def test_other_questions_get_no_answer(question):
 
 
 def test_a_silent_client_does_not_hinder_others(monkeypatch):
-    monkeypatch.setattr(serving, "_PATIENCE", 0.05)
+    monkeypatch.setattr(serving, "_PATIENCE", 1.0)
     with closing(served(0)), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(serving.address_of(os.getpid()))
         assert top.ask(os.getpid())["pipelines"]
@@ -201,7 +201,9 @@ def test_once_as_json_and_as_text(capsys):
             stop.set()
             thread.join(10)
     (one,) = report["pipelines"]
-    assert one["rates"]["samples"] == pytest.approx(4 * one["rates"]["iterations"]) and one["rates"]["iterations"] > 0
+    rates = one["rates"]
+    assert rates["iterations"] > 0
+    assert abs(rates["samples"] - 4 * rates["iterations"]) * report["seconds"] < 8.1  # an iteration may be counted between two reads
     assert set(one["rates"]["operators"]) == {"R", "D"} and 0.3 <= report["seconds"] < 30
     wanted = (f"process {os.getpid()}", "batch 4, 1 threads", "iterations/s", "queue: ", "decoders.image", "slowest samples", ".jpg")
     assert all(text in shown for text in wanted), shown
