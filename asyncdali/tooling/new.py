@@ -52,7 +52,8 @@ def files(kind: str, name: str) -> dict[str, str]:
         text = path.read_text(encoding="utf-8")
         for word, value in values.items():
             text = text.replace(word, value)
-        found[path.name.removesuffix(_SUFFIX)] = text
+        file = path.name.removesuffix(_SUFFIX)
+        found[f".{file}" if file == "gitignore" else file] = text  # wheels leave out hidden files of package data
     return found
 
 
