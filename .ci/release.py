@@ -41,7 +41,8 @@ EXTRAS = {
     "audio": ("test_audio_decoder",), "video": ("test_video_decoder", "test_readers_video"), "remote": ("test_readers_remote",),
     "torch": ("test_plugin_pytorch",), "jax": ("test_plugin_jax",), "tf": ("test_plugin_tf",), "ray": ("test_fleet_actors",),
     "all": ("test_audio_decoder", "test_readers_remote", "test_video_input"), "cuda12": ("test_cuda_device",),
-    "cuda13": ("test_cuda_device",), "numba-cuda12": ("test_numba_gpu_function",), "numba-cuda13": ("test_numba_gpu_function",),
+    "cuda13": ("test_cuda_device",), "opentelemetry": ("test_spans",),
+    "numba-cuda12": ("test_numba_gpu_function",), "numba-cuda13": ("test_numba_gpu_function",),
 }  # fmt: skip
 """Each extra of users, and the test modules that need it."""
 SHOWN = ("numpy", "numba", "opencv-python-headless", "pillow", "cloudpickle", "uvloop")
