@@ -235,7 +235,7 @@ def _try(row: Row, python: Path, work: Path, wheel: Path) -> None:
     listed = {item["name"].lower(): item["version"] for item in json.loads(run(python, "-m", "pip", "list", "--format", "json"))}
     row.versions = {name: listed[name] for name in SHOWN if name in listed}
     pins = [f"{name}=={version}" for name, version in listed.items() if name in SHOWN]
-    install(python, "pytest>=8", "hypothesis", "setuptools>=77", *pins)
+    install(python, "pytest>=8", "hypothesis", "setuptools>=77", "lmdb>=1.4", *pins)  # lmdb: tests write files of Caffe
     run(python, "-m", "pip", "check")
     run(python.parent / "asyncdali", "--version", cwd=work)
     row.ran = tested(work / "tree", python, row.tests, *row.options)
