@@ -50,7 +50,7 @@ class Demands:
     """The seconds of each station that one batch needs.
 
     Attributes:
-        consumer: between two calls of ``run()``. called: sources that run in the consumer's thread.
+        consumer: between two calls of ``run()``. called: sources that run in the consumer's thread. calling: processor time of them.
         awaited: from asking an awaited source to its answer; 0 if no such source limits the rate.
         workers: of worker processes, summed. planning: on the busiest stage thread. passing: on all stage threads.
         computing: processor time of worker threads. waiting: the time in which they wait for storage.
@@ -73,6 +73,7 @@ class Demands:
     planning_interpreter: float
     samples: float
     measured: float
+    calling: float = 0.0
 
 
 def bounds(need: Demands, given: Knobs) -> dict[str, float]:
@@ -181,7 +182,8 @@ def _turned(need: Demands, now: Knobs) -> Iterator[tuple[Any, ...]]:
     if need.awaited:
         yield "batches asked for ahead", 2 * now.fetch, dataclasses.replace(now, fetch=2 * now.fetch), False
     if need.called > 0.1 * need.measured:
-        ahead = dataclasses.replace(need, called=0.0, workers=need.workers + need.called)
+        held = max(0.0, need.interpreter - need.calling)
+        ahead = dataclasses.replace(need, called=0.0, workers=need.workers + need.called, interpreter=held)
         yield "the called sources in 2 workers", 2, dataclasses.replace(now, workers=2), False, ahead
     if need.waiting > _WAITS * (need.computing + need.waiting):
         yield "storage, times as fast", 2, dataclasses.replace(now, storage=2.0), False
@@ -225,6 +227,7 @@ def demands(found: Measurement) -> Demands:
         interpreter=(found.interpreter_seconds + step) / batches,
         planning_interpreter=min(found.interpreter_seconds, planning_processor) / batches,
         samples=found.samples / batches, measured=found.seconds / batches,
+        calling=sum(item["processor_seconds"] for item in told["sources"] if item["kind"] == "called") / batches,
     )  # fmt: skip
 
 
