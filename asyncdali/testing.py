@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: int = 0) -> None:
-    """Fail if a pipeline does not give the same stream again: later, after restores, in engines, with other numbers of threads and workers.
+    """Fail if a pipeline does not give the same stream again: later, after restores, in engines, with other numbers of threads and ranks.
 
     Args:
         make: a function without arguments that makes the pipeline, and its sources, each time. It must not build the pipeline.

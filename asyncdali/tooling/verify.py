@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="the function that makes the pipeline")
     parser.add_argument("--steps", type=int, default=12, help="steps of a run, at least 3 (default 12)")
     parser.add_argument("--restored", metavar="FILE", help="continue from this checkpoint, and print digests; for the command itself")
+    parser.add_argument("--killed", metavar="FILE", help="write the checkpoint behind the steps here, and die; for the command itself")
     settings.add_argument(parser)
     parser.set_defaults(run=run)
 
@@ -37,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     from . import program
     from .verifying import verify
 
-    if options.steps < 3 and not options.restored:
+    if options.steps < 3 and not (options.restored or options.killed):
         print("asyncdali verify: --steps must be at least 3", file=sys.stderr)
         return 2
     try:
@@ -49,7 +52,9 @@ def run(options: argparse.Namespace) -> int:
                 made: Front = program.make(function, given)
                 return made
 
-            if options.restored:
+            if options.killed:
+                _die(make, options)
+            elif options.restored:
                 steps = _continued(make, options)
             else:
                 faults = verify(make, options.steps) or _in_another_process(make, options)
@@ -62,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     for fault in faults:
         print(fault)
     if not faults:
-        where = "in a second run, after restores, in another process, in engines, and with other numbers of threads"
+        where = "in a second run, after restores, behind a killed process, in engines, and with other numbers of threads and ranks"
         print(f"{options.steps} steps are the same {where}")
     return 1 if faults else 0
 
@@ -74,20 +79,39 @@ def _continued(make: Callable[[], Front], options: argparse.Namespace) -> list[l
         return run_steps(make, options.steps, file.read()).steps
 
 
+def _die(make: Callable[[], Front], options: argparse.Namespace) -> None:
+    """Run the steps, write a checkpoint, and kill this process while iterations, workers and threads are at work."""
+    from .verifying import run as run_steps
+
+    def told(step: int, checkpoint: bytes) -> None:
+        if step == options.steps:
+            with open(options.killed, "wb") as file:
+                file.write(checkpoint)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    run_steps(make, options.steps + 1, told=told)
+
+
 def _in_another_process(make: Callable[[], Front], options: argparse.Namespace) -> list[Fault]:
-    """Restore a checkpoint in a new process, after the process that made it is gone for all that the pipeline knows."""
+    """Restore the checkpoint of a process that was killed, at a random step, in a new process."""
     from .verifying import difference_of
     from .verifying import run as run_steps
 
-    first, half = run_steps(make, options.steps), options.steps // 2
+    first = run_steps(make, options.steps)
+    place = random.Random(options.steps).randrange(1, options.steps)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "checkpoint")
-        with open(path, "wb") as file:
-            file.write(first.checkpoints[half])
-        words = [sys.executable, "-m", "asyncdali", "verify", options.pipeline, "--steps", str(options.steps - half), "--restored", path]
-        words += [word for item in options.set or () for word in ("--set", item)]
-        words += ["--", *options.arguments] if options.arguments else []
-        made = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT, check=False)
-    if made.returncode:
+        _process(options, "--steps", str(place), "--killed", path, status=-signal.SIGKILL)
+        made = _process(options, "--steps", str(options.steps - place), "--restored", path)
+    return difference_of(first, json.loads(made), place)
+
+
+def _process(options: argparse.Namespace, *words: str, status: int = 0) -> str:
+    """The output of this command in a new process, which must end with `status`."""
+    command = [sys.executable, "-m", "asyncdali", "verify", options.pipeline, *words]
+    command += [word for item in options.set or () for word in ("--set", item)]
+    command += ["--", *options.arguments] if options.arguments else []
+    made = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT, check=False)
+    if made.returncode != status:
         raise RuntimeError(f"the run in another process failed: {made.stderr.strip()}")
-    return difference_of(first, json.loads(made.stdout), half)
+    return made.stdout

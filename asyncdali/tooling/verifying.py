@@ -1,4 +1,4 @@
-"""Finds out whether a pipeline gives the same stream again: in a second run, after a restore, and with other numbers of threads.
+"""Finds out whether a pipeline gives the same stream again: in a second run, after a restore, with other numbers of threads and ranks.
 
 The pipeline is made several times, with the outputs of all operators. The first operator whose outputs differ is named.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import CheckpointError
 from ..pipeline.front import Front, core_of
 from ..provenance.replayed import digest_of
+from ..runtime.parts import Part
 from .elsewhere import FreshGlobals, another_time
 
 if TYPE_CHECKING:
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
 
 _END = "end of the epoch"
 _SEED = 20210
+_RANKS = 3
 
 
 @dataclass(frozen=True)
 class Fault:
     """A difference between two runs.
 
-    check      the check that found it: "again", "restore", "threads", "workers", "engines" or "process"
+    check      the check that found it: "again", "restore", "threads", "workers", "engines", "ranks" or "process"
     step       the first step that differs
     operator   the first operator whose output differs
     line       the user's line that made the operator
@@ -56,11 +58,14 @@ class TestedRun:
 
 
 def run(
-    make: Callable[[], Front], steps: int, checkpoint: bytes | None = None, options: dict[str, Any] | None = None, seeds: int = 0
-) -> TestedRun:
+    make: Callable[[], Front], steps: int, checkpoint: bytes | None = None, options: dict[str, Any] | None = None, seeds: int = 0,
+    told: Callable[[int, bytes], None] = lambda step, checkpoint: None, part: Part | None = None,
+) -> TestedRun:  # fmt: skip
     """Make the pipeline, and run it for `steps` steps from `checkpoint` on.
 
-    `options` replace the pipeline's. The global random generators begin with `seeds`, and get back their states at the end.
+    `options` replace the pipeline's. The global random generators begin with `seeds`, and get back their states at the end. `told` is
+    called with the number and the checkpoint of each step before it. With a `part` of the batches, as a rank has, the run has the digests
+    of the pipeline's own outputs, a line for each sample.
     """
     kept, kept_numpy = random.getstate(), np.random.get_state()
     random.seed(seeds)
@@ -76,14 +81,17 @@ def run(
         core.options.seed = _SEED if core.options.seed is None else core.options.seed
         for name, value in (options or {}).items():
             setattr(core.options, name, value)
-        return _run(pipeline, core, steps)
+        if part is not None:
+            core.part = part
+            return _run_part(pipeline, core, steps)
+        return _run(pipeline, core, steps, told)
     finally:
         core.close()
         random.setstate(kept)
         np.random.set_state(kept_numpy)
 
 
-def _run(pipeline: Any, core: Core, steps: int) -> TestedRun:
+def _run(pipeline: Any, core: Core, steps: int, told: Callable[[int, bytes], None]) -> TestedRun:
     from ..graph.plan import reachable
 
     given = core.output_nodes()
@@ -91,8 +99,9 @@ def _run(pipeline: Any, core: Core, steps: int) -> TestedRun:
     nodes = [node for instance in order for node in instance.outputs]
     core.set_outputs([*given, *nodes])
     found = TestedRun(operators=[node.source for node in nodes])
-    for _ in range(steps):
+    for step in range(steps):
         found.checkpoints.append(pipeline.checkpoint())
+        told(step, found.checkpoints[-1])
         try:
             outputs = pipeline.run()[len(given) :]
         except StopIteration:
@@ -100,6 +109,20 @@ def _run(pipeline: Any, core: Core, steps: int) -> TestedRun:
             pipeline.reset()
             continue
         found.steps.append([digest_of(one) for one in outputs])
+    found.checkpoints.append(pipeline.checkpoint())
+    return found
+
+
+def _run_part(pipeline: Any, core: Core, steps: int) -> TestedRun:
+    found = TestedRun(operators=[node.source for node in core.output_nodes()])
+    for _ in range(steps):
+        try:
+            outputs = pipeline.run()
+        except StopIteration:
+            found.steps.append([""] * len(found.operators))
+            pipeline.reset()
+            continue
+        found.steps.append(["".join(f"{digest_of(one[k : k + 1])}\n" for k in range(len(one))) for one in outputs])
     found.checkpoints.append(pipeline.checkpoint())
     return found
 
@@ -139,7 +162,23 @@ def verify(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: 
                 "only what it has returned, and that copies lists. Globals of modules are not part of a checkpoint either (a cache)"
             )
             return [_fault("restore", found, reason)]
-    return _other_settings(make, first, steps)
+    return _other_settings(make, first, steps) or _ranks(make, places[len(places) // 2], steps)
+
+
+def _ranks(make: Callable[[], Front], place: int, steps: int) -> list[Fault]:
+    """Continue at step `place` on three ranks. Their samples together are those of one process."""
+    try:
+        whole = run(make, steps, part=Part(0, 1))
+        [checkpoint] = run(make, place, part=Part(0, 1)).checkpoints
+        parts = [run(make, steps - place, checkpoint, part=Part(rank, _RANKS)) for rank in range(_RANKS)]
+    except CheckpointError:
+        raise
+    except (RuntimeError, ValueError, TypeError):  # ranks cannot share its batches
+        return []
+    joined = [["".join(samples) for samples in zip(*of_step, strict=True)] for of_step in zip(*(part.steps for part in parts), strict=True)]
+    found = _difference(whole, TestedRun(joined), place)
+    reason = f"gives other data on {_RANKS} ranks: a sample depends on the others of its batch, on the process, or on the order of calls"
+    return [] if found is None else [_fault("ranks", found, reason)]
 
 
 def _reason(make: Callable[[], Front], first: TestedRun, steps: int) -> str:

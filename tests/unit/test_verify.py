@@ -19,6 +19,7 @@ import asyncdali
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
 from asyncdali.testing import check
+from asyncdali.tooling.verifying import verify
 
 PICTURES = os.path.join(os.path.dirname(asyncdali.__file__), "data", "pictures")
 
@@ -243,6 +244,21 @@ def test_global_generators_get_back_their_state():
     expected = random.Random(5).random(), np.random.RandomState(5).rand()
     check(lambda: branching(0.5), steps=3, restores=0)
     assert (random.random(), np.random.rand()) == expected
+
+
+def placed(data):
+    """A function that takes the number of its calls for the place in the batch of two samples."""
+    calls = itertools.count()
+    return fn.python_function(data, function=lambda sample: np.int64(next(calls) % 2))
+
+
+def test_a_function_that_counts_the_samples_of_a_batch_differs_on_ranks():
+    [fault] = verify(piped(lambda: lambda info: np.int64(0), batch=False, more=placed), steps=5, restores=1)
+    assert fault.check == "ranks" and "gives other data on 3 ranks" in str(fault) and "test_verify.py" in fault.line
+
+
+def test_ranks_are_compared_behind_ends_of_epochs():
+    assert verify(SOUND["a source that ends"], steps=9, restores=2) == []
 
 
 def test_wrong_arguments():
