@@ -427,10 +427,9 @@ def draw_position(key, hi, lo, phase, out):
     for k in range(4):
         offset = _U(phase) + _U(2 * k)
         made = word(_U(key), _U(hi), _U(lo), offset)
-        if k == 3:
-            store_i64(out + 24, np.int64(made & _U(3)))
-        else:
-            store_i64(out + (0 if k == 0 else 16 if k == 1 else 8), np.int64(made | word(_U(key), _U(hi), _U(lo), offset + _U(1)) << _32))
+        made = made & _U(3) if k == 3 else made | word(_U(key), _U(hi), _U(lo), offset + _U(1)) << _32
+        place = k if k in (0, 3) else 3 - k  # the halves of the counter change places
+        store_i64(out + 8 * place, np.int64(made))
     return 0
 
 

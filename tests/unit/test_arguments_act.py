@@ -81,10 +81,25 @@ def files_of(cls: type) -> set[Path]:
     return found
 
 
+REGROUPINGS = ROOT / "regrouping" / "calls.py"
+"""Functions of the same names as their operators, which read arguments as Python's parameters."""
+
+
+@cache
+def read_by_function(path: Path) -> dict[str, frozenset[str]]:
+    """The names that each function of a file reads."""
+    return {
+        item.name: frozenset(part.id for part in ast.walk(item) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load))
+        for item in ast.parse(path.read_text()).body if isinstance(item, ast.FunctionDef)
+    }  # fmt: skip
+
+
 def without_effect(cls: type) -> list[str]:
     """Arguments that an operator's code never reads, and that are not declared as `inert`."""
     found = [asked_for(path) for path in files_of(cls)]
     names = frozenset().union(*(names for names, _ in found))
+    if cls.__module__.startswith("asyncdali.regrouping."):
+        names |= read_by_function(REGROUPINGS)[cls.schema.name.rpartition(".")[2]]
     patterns = [re.compile(text) for _, some in found for text in some]
     silent = []
     for arg in cls.schema.args:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -84,6 +85,12 @@ def in_a_generator() -> None:
 
 @pytest.mark.parametrize("program", [entered_modes, entered_devices, entered_contexts, entered_pipelines, after_an_error, in_a_generator])
 def test_an_interrupt_at_any_step(program) -> None:
+    """In a thread of its own: an exception between two steps of a `with` can leave an exception in CPython's state of the thread."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(interrupted_at_all_steps, program).result(timeout=120)
+
+
+def interrupted_at_all_steps(program) -> None:
     """The traceback is alive while the state is looked at, as in an `except` block and in a notebook."""
     before, steps = states(), 0
     while True:

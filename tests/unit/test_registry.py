@@ -21,11 +21,8 @@ _CONDITIONAL = "conditional execution makes it: test_conditionals_parity.py"
 _GPU_ONLY = "DALI has it for GPUs only"
 NO_PARITY = {
     **dict.fromkeys([name for name in NAMES if name.startswith("_conditional.")], _CONDITIONAL),
-    "_arithmetic_generic_op": "operations on nodes: test_expressions_parity.py",
-    "_constant": "constants in the graph: test_constructs_parity.py",
     "_shape": "`DataNode.shape()`: test_constructs_parity.py",
     "_table_row": "magnitudes of auto_aug: test_auto_aug_parity.py",
-    "_tensor_subscript": "indexing of nodes: test_subscripts_parity.py",
     "_transfer": "`.gpu()` and `.cpu()` need a GPU in DALI",
     "experimental.readers.fits": _GPU_ONLY + " or with cfitsio; test_readers_fits.py compares with the standard",
     **dict.fromkeys(

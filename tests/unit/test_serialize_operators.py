@@ -322,6 +322,20 @@ def test_python_objects_are_refused(name):
         defined(lambda: call(scalar(), **arguments)).serialize()
 
 
+REGROUPED = {
+    "experimental.select": lambda data: fn.experimental.select(data, where=data > 0),
+    "experimental.mix": lambda data: fn.experimental.mix([(data, 1.0)]),
+    "experimental.batch_by": lambda data: fn.experimental.batch_by(data, length=data, budget=4),
+}
+
+
+@pytest.mark.parametrize("name", REGROUPED)
+def test_regroupings_are_refused(name):
+    pipe = defined(lambda: REGROUPED[name](fn.external_source(lambda info: np.float32(info.idx_in_epoch + 1), batch=False)))
+    with pytest.raises(RuntimeError, match=f"Could not serialize the operator: `asyncdali.fn.{name}`"):
+        pipe.serialize()
+
+
 def test_every_operator_has_its_case(tmp_path):
     def rest():
         data = fn.external_source(name="data")
@@ -335,4 +349,4 @@ def test_every_operator_has_its_case(tmp_path):
         found |= operators_in(pipeline(EVERY_KIND[name], EVERY_KIND[name].write(folder)))
     videos = {"decoders.video", "experimental.readers.video", "readers.video"}  # if PyAV is not installed
     elsewhere = {"experimental.inputs.video", "readers.video_resize"}  # in test_video_input.py
-    assert set(load_registry()) - OF_PYTHON - found <= {"_transfer", *videos, *elsewhere}
+    assert set(load_registry()) - OF_PYTHON - set(REGROUPED) - found <= {"_transfer", *videos, *elsewhere}
