@@ -199,7 +199,7 @@ def knobs(found: Measurement) -> Knobs:
     return Knobs(
         threads=found.statistics["threads"]["count"], depth=found.statistics["queue"]["depth"],
         workers=workers["count"] if workers else 0, engines=len(engines), fetch=fetch,
-        cores=max(0.1, found.cores * (1 - found.sharing["others_share"])),
+        cores=max(0.1, found.cores - found.sharing["others_seconds"] / found.seconds),
     )  # fmt: skip
 
 
@@ -216,14 +216,15 @@ def demands(found: Measurement) -> Demands:
     of_engines = sum(item["planning_seconds"] for item in engines)
     called = sum(item["wait_seconds"] for item in told["sources"] if item["kind"] == "called")
     step = _held_by_the_step(found)
-    workers = told["workers"]["busy_seconds"] if told["workers"] else 0.0
+    workers = told["workers"]["busy_seconds"] if told["workers"] else 0.0  # waiting included, unlike the counts of the system
+    used = found.processor_seconds + step if found.sharing["is_estimated"] else found.sharing["own_seconds"]
     planning_processor = sum(item["planning_processor_seconds"] for item in told["segments"])
     return Demands(
         consumer=told["consumer"]["away_seconds"] / batches, called=called / batches, awaited=_awaited(told, found.seconds) / batches,
         workers=workers / batches, planning=max([*planning.values(), of_engines]) / batches,
         passing=(sum(planning.values()) + of_engines) / batches, computing=computing / batches, waiting=waiting / batches,
         slowest=sum(item["slowest_sample_seconds"] for item in told["segments"]) / batches,
-        elsewhere=max(0.0, found.processor_seconds + step - threads["processor_seconds"]) / batches,
+        elsewhere=max(0.0, used - threads["processor_seconds"]) / batches,
         interpreter=(found.interpreter_seconds + step) / batches,
         planning_interpreter=min(found.interpreter_seconds, planning_processor) / batches,
         samples=found.samples / batches, measured=found.seconds / batches,
