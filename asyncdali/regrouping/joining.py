@@ -30,20 +30,6 @@ class _ChosenOrigins(Origins):
         return self._infos[self._which[index]][int(self._rows[index])]
 
 
-def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
-    """Some samples of a batch, over the same memory."""
-    if batch.values is not None:
-        made = Batch.from_values(batch.values[rows], batch.layout, batch.dtype)
-    else:
-        made = Batch(
-            np.ascontiguousarray(batch.shapes[rows]), batch.dtype, batch.layout, np.ascontiguousarray(batch.addresses[rows]),
-            [batch.memory_owner], device=batch.device,
-        )  # fmt: skip
-    if batch.source_info:
-        made.source_info = _ChosenOrigins([batch.source_info], np.zeros(len(rows), np.int64), rows)
-    return made
-
-
 def numbers_of(batch: Batch, name: str, argument: str) -> np.ndarray:
     """The contents of a batch that has one number per sample. `name`, `argument`: of the operator, for errors."""
     sizes = batch.counts()
@@ -69,7 +55,7 @@ def condition_of(batch: Batch, name: str) -> np.ndarray:
 def _piece(rows: Rows, output: int) -> Batch:
     batch: Batch = rows.raw.batches[output]
     whole = len(rows) == len(batch) and bool((rows.rows == np.arange(len(batch))).all())
-    return batch if whole else rows_of(batch, rows.rows)
+    return batch if whole else batch.chosen(rows.rows)
 
 
 def joined(found: Sequence[Rows], output: int, name: str) -> Batch:
@@ -94,6 +80,7 @@ def joined(found: Sequence[Rows], output: int, name: str) -> Batch:
             np.concatenate([piece.shapes for piece in pieces])[order], first.dtype, first.layout,
             np.concatenate([piece.addresses for piece in pieces])[order], [piece.memory_owner for piece in pieces], device=first.device,
         )  # fmt: skip
+    made.reused = np.concatenate([piece.reused_samples() for piece in pieces])[order]
     infos = [piece.source_info for piece in pieces if piece.source_info]
     if len(infos) == len(pieces):
         sizes = [len(piece) for piece in pieces]

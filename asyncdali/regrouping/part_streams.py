@@ -23,7 +23,7 @@ from asyncdali_workers.interrupts import raised_by_signal
 from ..errors import OperatorError, OperatorValueError, PipelineClosed, refused, set_aside
 from ..tensors.lists import batch_of
 from .contract import Cursor, Rows
-from .joining import condition_of, rows_of
+from .joining import condition_of
 
 if TYPE_CHECKING:
     from ..batch import Batch
@@ -243,7 +243,7 @@ class PartStream:
         if len(rows) == len(chosen):
             raw.batches = batches
         elif len(rows):
-            raw.batches = [rows_of(batch, rows) for batch in batches]
+            raw.batches = [batch.chosen(rows) for batch in batches]
             if 2 * len(rows) < len(chosen):  # the memory of the others is free again
                 raw.batches = [self.session.copied(batch) for batch in raw.batches]
         raw.places, raw.labels, raw.moment = places[rows], labels[places[rows]], moment

@@ -36,11 +36,11 @@ def add_arguments(commands: Any) -> None:
         "bench", help="measure a pipeline: samples per second, where the time goes, the bottleneck and what to change"
     )
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="a function made by @pipeline_def, or one that returns a Pipeline")
-    parser.add_argument("--iterations", type=_count, default=100, help="batches to measure, after a few to warm up (default: 100)")
-    parser.add_argument("--batch-size", type=_count, help="in place of the pipeline's own; likewise the next four")
-    parser.add_argument("--threads", type=_count, help="num_threads")
-    parser.add_argument("--depth", type=_count, help="prefetch_queue_depth")
-    parser.add_argument("--workers", type=_count, help="py_num_workers")
+    parser.add_argument("--iterations", type=count, default=100, help="batches to measure, after a few to warm up (default: 100)")
+    parser.add_argument("--batch-size", type=count, help="in place of the pipeline's own; likewise the next four")
+    parser.add_argument("--threads", type=count, help="num_threads")
+    parser.add_argument("--depth", type=count, help="prefetch_queue_depth")
+    parser.add_argument("--workers", type=count, help="py_num_workers")
     parser.add_argument("--engines", type=_engines, metavar="N", help="engines (docs/engines.md); 0: none; or HOST:PORT,... of "
                         "engines on other machines (docs/fleet.md)")  # fmt: skip
     parser.add_argument("--token-file", metavar="FILE", help="a file with the secret of engines on other machines")
@@ -49,7 +49,7 @@ def add_arguments(commands: Any) -> None:
     swept = ", ".join(_SWEPT)
     parser.add_argument("--sweep", type=_sweep, action="append", metavar="NAME=V,V,...", help=f"measure with several values of {swept}")
     parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
-    parser.add_argument("--consumer-ms", type=_milliseconds, metavar="N", help="a training step of N ms of pure Python after each batch")
+    parser.add_argument("--consumer-ms", type=milliseconds, metavar="N", help="a training step of N ms of pure Python after each batch")
     parser.add_argument("--consumer", metavar="FILE.py:step", help="your training step, called with the outputs of each batch; the "
                         "pipeline's JPEG decoders on a GPU are tried with each `decoder`, and the best is named")  # fmt: skip
     parser.add_argument("--what-if", action="store_true", help="predict the rate with other settings, and say which to change first")
@@ -59,7 +59,7 @@ def add_arguments(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     try:
         value = int(text)
     except ValueError:
@@ -69,15 +69,15 @@ def _count(text: str) -> int:
     return value
 
 
-def _count_or_none(text: str) -> int:
-    return 0 if text == "0" else _count(text)
+def count_or_none(text: str) -> int:
+    return 0 if text == "0" else count(text)
 
 
 def _engines(text: str) -> int | list[str]:
-    return text.split(",") if ":" in text else _count_or_none(text)
+    return text.split(",") if ":" in text else count_or_none(text)
 
 
-def _milliseconds(text: str) -> float:
+def milliseconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -93,8 +93,8 @@ def _sweep(text: str) -> tuple[str, list[Any]]:
         raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=V,V,... with a name of {', '.join(_SWEPT)}")
     if name == "decoder":
         return name, values.split(",")
-    count = _count_or_none if name == "engines" else _count
-    return name, [count(value) for value in values.split(",")]
+    number = count_or_none if name == "engines" else count
+    return name, [number(value) for value in values.split(",")]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -135,14 +135,14 @@ def _results(options: argparse.Namespace) -> str:
     made = program.load(options.pipeline, options.arguments)
     swept = [_SWEPT[name] for name, _ in options.sweep or ()]
     options.values = set_values.settings_of(made, options.set, {*_own_settings(options), *swept})
-    step = _step(options)
+    step = step_of(options)
     of_one = options.vs or options.trace or options.report or options.what_if
     if options.consumer and not (options.sweep or of_one) and _has_lanes(made, options):
         options.sweep = [("decoder", _LANES)]
     return _run_sweep(made, options, step) if options.sweep else _run_one(made, options, step)
 
 
-def _step(options: argparse.Namespace) -> Consumer | None:
+def step_of(options: argparse.Namespace) -> Consumer | None:
     if options.consumer:
         return UserStep(options.consumer, program.load(options.consumer, options.arguments))
     return None if options.consumer_ms is None else TrainingStep(options.consumer_ms)
@@ -195,7 +195,7 @@ def _made(made: object, settings: dict[str, Any], token_file: str | None, token_
         raise program.ProgramError(str(error)) from error
 
 
-def _measured(
+def measured(
     made: object, settings: dict[str, Any], options: argparse.Namespace, step: Consumer | None, recorder: TraceRecorder | None = None
 ) -> Measurement:
     """Build, measure, close."""
@@ -219,12 +219,12 @@ def _measured(
     except StopIteration as error:
         raise program.ProgramError("the pipeline has no data: its sources end before the first batch") from error
     except Exception as error:
-        raise program.ProgramError(f"the pipeline failed: {_summary(error, options.pipeline)}") from error
+        raise program.ProgramError(f"the pipeline failed: {summary_of(error, options.pipeline)}") from error
     finally:
         pipeline.close()
 
 
-def _summary(error: Exception, target: str) -> str:
+def summary_of(error: Exception, target: str) -> str:
     """The error as text. An error of the user's program also gets its type and its location."""
     if isinstance(error, (RuntimeError, ValueError, TypeError, OSError, IndexError)):
         found = str(error)
@@ -240,7 +240,7 @@ def _summary(error: Exception, target: str) -> str:
 
 def _run_one(made: object, options: argparse.Namespace, step: Consumer | None) -> str:
     recorder = TraceRecorder() if options.trace or options.report else None
-    found = _measured(made, _settings(options), options, step, recorder)
+    found = measured(made, _settings(options), options, step, recorder)
     document: dict[str, Any] = {"measurement": found.as_dict()}
     if options.trace:
         assert recorder is not None
@@ -318,7 +318,7 @@ def _run_sweep(made: object, options: argparse.Namespace, step: Consumer | None)
     name, values = options.sweep[0]
     rows = []
     for value in values:
-        found = _measured(made, {**_settings(options), _SWEPT[name]: value}, options, step)
+        found = measured(made, {**_settings(options), _SWEPT[name]: value}, options, step)
         rows.append({"value": value, **found.as_dict()})
     best = max(rows, key=lambda row: row["samples_per_second"]["median"])
     if options.json:

@@ -47,10 +47,10 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("tune", help="find the fastest num_threads, prefetch_queue_depth, py_num_workers and engines")
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="a function made by @pipeline_def, or one that returns a Pipeline")
-    parser.add_argument("--iterations", type=bench._count, default=60, help="batches of one measurement (default: 60)")
-    parser.add_argument("--engines", type=bench._count_or_none, default=2, metavar="N", help="the largest number tried (default: 2)")
+    parser.add_argument("--iterations", type=bench.count, default=60, help="batches of one measurement (default: 60)")
+    parser.add_argument("--engines", type=bench.count_or_none, default=2, metavar="N", help="the largest number tried (default: 2)")
     set_values.add_argument(parser)
-    parser.add_argument("--consumer-ms", type=bench._milliseconds, metavar="N", help="beside a training step of N ms of pure Python")
+    parser.add_argument("--consumer-ms", type=bench.milliseconds, metavar="N", help="beside a training step of N ms of pure Python")
     parser.add_argument("--consumer", metavar="FILE.py:step", help="beside your training step, called with the outputs of each batch")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.set_defaults(run=run)
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             made = program.load(options.pipeline, options.arguments)
             options.values = set_values.settings_of(made, options.set, dict.fromkeys(_KNOBS))
             options.token_file, options.token_shared = None, False
-            found = Tuning(made, options, bench._step(options)).search()
+            found = Tuning(made, options, bench.step_of(options)).search()
         print(json.dumps(found.as_dict(), indent=1) if options.json else text(found))
         return 0
     except program.ProgramError as error:
@@ -212,7 +212,7 @@ class Tuning:
         return statistics.median(rates[0]), statistics.median(rates[1])
 
     def _measure(self, settings: Settings) -> Measurement:
-        found = bench._measured(self._made, {**self._options.values, **settings}, self._options, self._step)
+        found = bench.measured(self._made, {**self._options.values, **settings}, self._options, self._step)
         self._others = max(self._others, found.sharing["others_share"])
         return found
 
@@ -234,7 +234,7 @@ class Tuning:
         except StopIteration:
             return []
         except Exception as error:
-            raise program.ProgramError(f"the pipeline failed: {bench._summary(error, self._options.pipeline)}") from error
+            raise program.ProgramError(f"the pipeline failed: {bench.summary_of(error, self._options.pipeline)}") from error
         finally:
             pipeline.close()
 

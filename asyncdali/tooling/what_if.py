@@ -95,10 +95,13 @@ def bounds(need: Demands, given: Knobs) -> dict[str, float]:
     }
 
 
-def seconds(need: Demands, now: Knobs, then: Knobs) -> float:
-    """The predicted seconds from one batch to the next, with the settings `then`. `now`: those that were measured."""
+def seconds(need: Demands, now: Knobs, then: Knobs, later: Demands | None = None) -> float:
+    """The predicted seconds from one batch to the next, with the settings `then`, if a batch then needs `later` (default: `need`).
+
+    `need` and `now` are those of the measurement.
+    """
     modelled = max(bounds(need, now).values())
-    predicted = max(bounds(need, then).values())
+    predicted = max(bounds(need if later is None else later, then).values())
     if need.measured >= modelled:
         return predicted + need.measured - modelled
     return predicted * need.measured / modelled
@@ -155,16 +158,9 @@ def what_if(found: Measurement) -> WhatIf:
     return WhatIf(need, now, sorted(rows, key=lambda row: -row.rate))
 
 
-def _row(need: Demands, now: Knobs, name: str, value: object, then: Knobs, is_setting: bool, needs: Demands | None = None) -> Forecast:
-    needs = need if needs is None else needs
-    took = seconds(need, now, then) if needs is need else _elsewhere(need, needs, now, then)
-    return Forecast(name, value, need.samples / took, need.measured / took, limit(needs, then), is_setting)
-
-
-def _elsewhere(need: Demands, needs: Demands, now: Knobs, then: Knobs) -> float:
-    """As :func:`seconds`, if a batch will need something else than it did."""
-    unexplained = max(0.0, need.measured - max(bounds(need, now).values()))
-    return max(bounds(needs, then).values()) + unexplained
+def _row(need: Demands, now: Knobs, name: str, value: object, then: Knobs, is_setting: bool, later: Demands | None = None) -> Forecast:
+    took = seconds(need, now, then, later)
+    return Forecast(name, value, need.samples / took, need.measured / took, limit(later or need, then), is_setting)
 
 
 def _turned(need: Demands, now: Knobs) -> Iterator[tuple[Any, ...]]:

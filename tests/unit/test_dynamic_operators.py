@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 
 import numpy as np
@@ -386,3 +387,38 @@ def test_arguments_that_change_are_read_in_each_call() -> None:
             ndd.cast(x, dtyp=kind)
         with pytest.raises(TypeError, match="'dtype' is missing"):
             ndd.cast(x)
+
+
+NUMBERS = [
+    0, 1, 2, 1.0, 2.0, 0.0, -0.0, True, np.float32(2), np.int64(1), None, "two", [1, 2], (1, 2), [1.0, 2], np.array([1.0, 2.0], np.float32),
+]  # fmt: skip
+DRAWN = {
+    "rotate": ("angle", "fill_value"), "resize": ("size", "max_size"), "crop": ("crop", "crop_pos_x"), "pad": ("fill_value", "axes"),
+    "brightness": ("brightness", "brightness_shift"), "flip": ("horizontal", "vertical"), "normalize": ("mean", "stddev"),
+}  # fmt: skip
+"""Operators, and arguments that get numbers of all kinds."""
+
+
+def outcome(name: str, value: object, arguments: dict[str, object]) -> tuple[object, ...]:
+    try:
+        found = getattr(ndd, name)(value, **arguments).evaluate()
+    except Exception as error:
+        return type(error), str(error)
+    tensors = found.tensors if isinstance(found, ndd.Batch) else [found]
+    return type(found), found.dtype, found.layout, *((tensor.shape, np.asarray(tensor).tobytes()) for tensor in tensors)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(3))
+def test_known_calls_equal_calls_of_a_new_context(seed: int) -> None:
+    """A call that is found by its arguments as given, and one that is checked: with arguments that are equal, or nearly."""
+    source, values = random.Random(seed), [ndd.tensor(PICTURES[0]), ndd.batch(PICTURES)]
+    calls = []
+    for _ in range(60):
+        name = source.choice(list(DRAWN))
+        chosen = {argument: source.choice(NUMBERS) for argument in DRAWN[name] if source.random() < 0.7}
+        calls.append((name, source.choice(values), chosen))
+    for name, value, chosen in source.choices(calls, k=150):
+        found = outcome(name, value, chosen)
+        with ndd.EvalContext(num_threads=1):
+            assert outcome(name, value, chosen) == found, (name, chosen)

@@ -11,6 +11,7 @@ import pytest
 from helpers.interrupted_places import PlacedInterrupts
 
 from asyncdali import fn, pipeline_def
+from asyncdali.batch import Batch
 
 EVENTS = 24
 QUICK, SLOW = 14, 300
@@ -239,3 +240,24 @@ def test_interrupts_lose_and_repeat_nothing(files):
     finally:
         gc.enable()
         signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_chosen_samples_of_a_batch(seed):
+    """Known numbers, dense memory and parts of memory; origins; whether memory is used again."""
+    source = np.random.default_rng(seed)
+    count = int(source.integers(1, 9))
+    values = source.integers(0, 9, (count, 2, 3)).astype(np.int16)
+    batch = Batch.from_values(values, "HW")
+    if seed % 3:
+        batch = Batch(batch.shapes, batch.dtype, "HW", values.ctypes.data + values[0].nbytes * np.arange(count), values)
+    samples, names = [batch.sample(k).copy() for k in range(count)], [f"file {k}" for k in range(count)]
+    batch.source_info = names
+    batch.reused = (False, True, source.random(count) < 0.5)[seed % 3]
+    rows = source.integers(0, count, int(source.integers(0, 12)))
+    chosen = batch.chosen(rows)
+    assert [chosen.sample(k).tolist() for k in range(len(chosen))] == [samples[k].tolist() for k in rows]
+    assert (chosen.dtype, chosen.layout, list(chosen.source_info or [])) == (batch.dtype, "HW", [names[k] for k in rows])
+    assert chosen.reused_samples().tolist() == batch.reused_samples()[rows].tolist()
+    again = chosen.chosen(np.arange(len(rows))[::-1])
+    assert list(again.source_info or []) == [names[k] for k in rows[::-1]]

@@ -42,6 +42,7 @@ MOST_PIPELINES, MOST_OPERATORS, MOST_LETTERS = 32, 200, 500
 _PATIENCE = 5.0
 """Seconds that a peer may take to ask, and to read the answer."""
 
+
 def folder(base: str | None = None) -> str:
     """The folder with the sockets of this user. It depends on nothing but the user, so each process finds it."""
     user = os.geteuid()

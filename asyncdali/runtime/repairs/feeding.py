@@ -83,7 +83,7 @@ class FedSamples:
             made.update(found)
             pulled.update(found)
         rows = self._rows()
-        made.update({name: rows_of(batch, rows) for name, batch in self._fed.items() if name not in made})
+        made.update({name: batch.chosen(rows) for name, batch in self._fed.items() if name not in made})
         return made
 
     def _rows(self) -> np.ndarray:
@@ -145,10 +145,10 @@ class FedSamples:
             return self._batches(number, samples)
         rows = self._rows()
         if not earlier:
-            return {name: rows_of(self._fed[name], rows) for name in names}
+            return {name: self._fed[name].chosen(rows) for name in names}
         rows[list(earlier)] = self.size + np.arange(len(earlier))
         others = self._batches(number, [self._asked[index][number] for index in earlier.values()])
-        return {name: rows_of(_joined(self._fed[name], others[name]), rows) for name in names}
+        return {name: _joined(self._fed[name], others[name]).chosen(rows) for name in names}
 
     def _batches(self, number: int, samples: list[Any]) -> dict[str, Batch]:
         here = self._sources.here(number)
@@ -159,18 +159,6 @@ class FedSamples:
 def indexed(sources: Sources) -> bool:
     """Whether the samples of a pipeline's sources have an index."""
     return bool(sources.pullers) and not sources.pushed and all(puller.indexed for puller in sources.pullers)
-
-
-def rows_of(batch: Batch, rows: np.ndarray) -> Batch:
-    """Some samples of a batch, over the same memory."""
-    info = batch.source_info
-    made = Batch(
-        np.ascontiguousarray(batch.shapes[rows]), batch.dtype, batch.layout, np.ascontiguousarray(batch.addresses[rows]),
-        batch.memory_owner, device=batch.device, source_info=None if info is None else [info[k] for k in rows.tolist()],
-    )  # fmt: skip
-    reused = batch.reused_memory
-    made.reused = reused if isinstance(reused, bool) else reused[rows]
-    return made
 
 
 def _joined(first: Batch, second: Batch) -> Batch:

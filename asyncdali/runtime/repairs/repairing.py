@@ -17,7 +17,7 @@ from ..order.producer import Producer
 from ..order.record import Record
 from ..work.jobs import Job
 from ..work.segments import BuiltOperator, BuiltSegment, SegmentRun
-from .feeding import FedSamples, rows_of
+from .feeding import FedSamples
 from .quarantine import BadSample, Quarantine
 from .replacing import MOST_ATTEMPTS, NoReplacement, Replacing
 
@@ -262,7 +262,7 @@ class Repairs:
         if kept.all():
             return outputs
         rows = record.kept = np.flatnonzero(kept)
-        return [rows_of(batch, rows) if len(batch) == len(kept) else batch for batch in outputs]
+        return [batch.chosen(rows) if len(batch) == len(kept) else batch for batch in outputs]
 
     def drops_of(self, record: Record, positions: Mapping[str, Any]) -> list[Batch]:
         """The outputs of an iteration without an error, without samples that are dropped."""

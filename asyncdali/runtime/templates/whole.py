@@ -163,7 +163,6 @@ class SegmentTemplate:
             block[_TIMES] = 0
         return self.job.moved(block, at, self._words, (self, tables))
 
-
     @staticmethod
     def _too_large(output: PlannedOutput, batch: Batch, allocate: Callable[[int], np.ndarray]) -> TooLargeOutput:
         """The error that names the largest sample."""
