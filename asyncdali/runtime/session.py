@@ -259,8 +259,10 @@ class Session:
 
     def _can_serve(self) -> bool:
         """Whether a caller whose turn has come would not have to wait."""
-        queue = self.in_flight
-        return not queue or queue[0].finished
+        try:
+            return self.in_flight[0].finished
+        except IndexError:  # no iteration is queued
+            return True
 
     def arrives(self) -> None:
         """The consumer begins to wait for the next iteration. Counted once."""

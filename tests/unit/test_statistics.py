@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import json
 import time
+from collections import deque
 from types import SimpleNamespace
 
 import numpy as np
@@ -480,3 +481,28 @@ def test_an_estimate_grows_by_the_share_last_measured():
     assert estimate.of(500) == pytest.approx(50 + 50 + 10 + 20)
     estimate.measured(500, 0, 0)  # nothing was measured
     assert estimate.of(600) == pytest.approx(50 + 50 + 10 + 20)
+
+
+class Queueing:
+    """An iteration in flight. While it is looked at, another thread queues one, or takes the oldest."""
+
+    weight, arrived = 1, 0
+
+    def __init__(self, queue, taken):
+        self.queue, self.taken = queue, taken
+
+    @property
+    def finished(self):
+        if self.taken:
+            self.queue.popleft()
+        self.queue.append(SimpleNamespace(finished=False, arrived=0, weight=1))
+        return True
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_the_queue_may_change_while_a_consumer_comes(taken):
+    counters, queue = PipelineCounters(), deque()
+    first = Queueing(queue, taken)
+    queue += [first, Queueing(queue, taken)]
+    counters.arrives(queue)
+    assert first.arrived and counters.ready == [0, 0, 1]

@@ -162,15 +162,16 @@ class PipelineCounters:
 
     def arrives(self, in_flight: Sequence[Record]) -> None:
         """The consumer comes for the oldest iteration. Only the first call per iteration counts."""
-        if not in_flight or in_flight[0].arrived or not in_flight[0].weight:
+        records = tuple(in_flight)  # another thread may queue an iteration, or take one, between any two lines
+        if not records or records[0].arrived or not records[0].weight:
             return
         ready = 0
-        for record in in_flight:
+        for record in records:
             if not record.finished:
                 break
             ready += 1
-        in_flight[0].arrived = time = now()
-        self._comes(time, ready, in_flight[0].weight)
+        records[0].arrived = time = now()
+        self._comes(time, ready, records[0].weight)
 
     def _comes(self, time: int, ready: int, weight: int) -> None:
         """The consumer comes, and `ready` iterations are done."""

@@ -94,7 +94,7 @@ class Turns:
             while self._waiting[0].is_over(turn):
                 self._waiting.popleft()
             first = self._waiting[0]
-            return first, any(other.loop is not first.loop for other in self._waiting)
+            return first, any(other.loop is not first.loop for other in tuple(self._waiting))
 
     def is_first(self, turn: Turn) -> bool:
         """Whether the turn of a place has come."""
