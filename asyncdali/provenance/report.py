@@ -87,6 +87,7 @@ class Provenance:
         epoch: number of the epoch, as sources count it.
         samples: number of samples.
         engine: for a batch that was returned: the process that made a part of it. Empty without engines, and for other steps.
+        returned: whether a batch of this step was returned. No process has made it otherwise.
     """
 
     def __init__(
@@ -96,7 +97,9 @@ class Provenance:
         """`moment`: of an iteration that was returned; None for another step."""
         self._origins: Mapping[str, OriginsInParts] = {} if moment is None else moment.origins
         self._kept: Mapping[str, Any] = {} if moment is None else moment.choices
+        self._ran_in: Mapping[str, Sequence[tuple[int, int, int]]] = {} if moment is None else moment.workers
         self.engine = "" if moment is None else moment.engine
+        self.returned = moment is not None
         self._session = session
         self._at = positions
         self._whole = samples
@@ -150,6 +153,29 @@ class Provenance:
         """For each source from Python: the epoch and the iteration for which it is called."""
         place = {"epoch": self.epoch, "iteration": self.step}
         return {name: place for puller in self._session.producer.sources.pullers for name in puller.group.nodes}
+
+    @functools.cached_property
+    def workers(self) -> dict[str, list[str]]:
+        """For each source that worker processes or engines call: the process that has computed each sample.
+
+        After the death of a worker, the worker that has answered. Results do not depend on it, so it is not part of the digest.
+        """
+        first, stop = self._handed
+        found = {}
+        for puller in self._session.producer.sources.pullers:
+            if not puller.elsewhere:
+                continue
+            ran_in = self._ran_in.get(puller.group.name)
+            if not self.returned:
+                column = ["no worker has run"] * self.samples
+            elif ran_in is None:
+                column = [self.engine or "this process"] * self.samples
+            else:
+                texts = [f"worker {number} (process {pid})" for _, number, pid in ran_in]
+                stretches = np.searchsorted([begin for begin, _, _ in ran_in], np.arange(first, stop), "right") - 1
+                column = [texts[stretch] for stretch in stretches.tolist()]
+            found.update(dict.fromkeys(puller.group.nodes, column))
+        return found
 
     @functools.cached_property
     def _drawn(self) -> DryRun:
@@ -227,15 +253,15 @@ class Provenance:
         first, step = self._handed[0], self.step
         told: list[dict[str, Any]] = [
             {
-                "step": step, "sample": k + first, "readers": {}, "bad": {}, "replaced": {}, "sources": {}, "draws": {}, "windows": {},
-                "regrouped": {},
+                "step": step, "sample": k + first, "readers": {}, "bad": {}, "replaced": {}, "sources": {}, "workers": {}, "draws": {},
+                "windows": {}, "regrouped": {},
             }
             for k in places
         ]  # fmt: skip
         for name, taken in self.readers.items():
             for about, one in zip(told, taken[places.start : places.stop], strict=True):
                 about["readers"][name] = one._asdict()
-        for part, columns in (("draws", self.draws), ("windows", self.windows)):
+        for part, columns in (("workers", self.workers), ("draws", self.draws), ("windows", self.windows)):
             for name, column in columns.items():
                 for about, value in zip(told, column[places.start : places.stop], strict=True):
                     about[part][name] = value
@@ -288,12 +314,14 @@ class Provenance:
         columns += [
             [f"{name} epoch {place['epoch']} iteration {place['iteration']}"] * self.samples for name, place in self.sources.items()
         ]
+        columns += [[f"{name} by {worker}" for worker in workers] for name, workers in self.workers.items() if self.returned]
         columns += [[f"{name} {value}" for value in values] for name, values in self.draws.items()]
         columns += [
             [f"{name} window {window['anchor']}+{window['shape']}" if window else "" for window in windows]
             for name, windows in self.windows.items()
         ]
         made = f", made by {self.engine}" if self.engine else ""
+        made += ", not returned: no worker has run" if self.workers and not self.returned else ""
         lines = [f"step {self.step}, epoch {self.epoch}, {self.samples} samples{made}"]
         texts = ["; ".join(filter(None, parts)) for parts in zip(*columns, strict=True)] or [""] * self.samples
         lines += [f"  {k + first}: {text}" for k, text in enumerate(texts)]

@@ -409,7 +409,7 @@ class Session:
         count = record.batch_size
         whole, handed = (record.whole, (record.first, record.first + count)) if record.whole else (count, record.handed or (0, count))
         positions = record.before or self._positions
-        return Moment(self.explain, step, epoch, positions, whole, handed, record.origins, record.choices, record.engine)
+        return Moment(self.explain, step, epoch, positions, whole, handed, record.origins, record.choices, record.engine, record.workers)
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.

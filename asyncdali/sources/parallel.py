@@ -151,6 +151,7 @@ class ParallelPuller(AheadPuller):
 
     def _answer(self, asked: Any) -> dict[str, Batch]:
         answer = self._pool.receive(asked)
+        self.workers = answer.workers
         if self.snapshots is not None:
             self.snapshots.pulled(None if answer.snapshot is None else json.loads(answer.snapshot))
         batches = {}

@@ -40,6 +40,9 @@ class Puller:
     origins: Any = None
     """Where the samples of the batch that was pulled last come from, if the source regroups samples."""
 
+    workers: Sequence[tuple[int, int, int]] | None = None
+    """The workers of a pool that computed the batch that was pulled last (``PoolBatch.workers``). None: no pool did."""
+
     @property
     def graphs(self) -> list[dict[str, Any]]:
         """Descriptions of the graphs whose samples it regroups (``regrouping``); they are in checkpoints."""
@@ -106,6 +109,7 @@ class Puller:
 
     def failed(self) -> None:
         """After an error of :meth:`pull`: the next call asks the source again."""
+        self.workers = None
         if self.snapshots is not None:
             self.snapshots.failed()
         self.drop()

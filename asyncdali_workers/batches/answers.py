@@ -39,6 +39,7 @@ class AnswerReader:
             self._settle(ticket, number, ticket.answers[number])
             return
         answer = SliceOutcome(done)
+        answer.pid = self._members[done.worker].pid  # a dead worker is replaced after its last answers are here
         extents = self._read(answer, done) if done.table else []
         if ticket.source.dedicated:
             self._positions.follow(ticket, answer)

@@ -61,12 +61,17 @@ class PoolOutput:
 
 
 class PoolBatch:
-    """A batch: its outputs, its number of samples; for streams also the snapshot taken after it, and the pulls so far."""
+    """A batch: its outputs, its number of samples; for streams also the snapshot taken after it, and the pulls so far.
 
-    __slots__ = ("count", "outputs", "pulls", "snapshot")
+    `workers`: who computed it, as stretches: (number of the first sample, number of the worker, its process id), in order.
+    """
 
-    def __init__(self, outputs: list[PoolOutput], count: int, snapshot: bytes | None = None, pulls: int = 0):
-        self.outputs, self.count, self.snapshot, self.pulls = outputs, count, snapshot, pulls
+    __slots__ = ("count", "outputs", "pulls", "snapshot", "workers")
+
+    def __init__(
+        self, outputs: list[PoolOutput], count: int, workers: list[tuple[int, int, int]], snapshot: bytes | None = None, pulls: int = 0
+    ):
+        self.outputs, self.count, self.workers, self.snapshot, self.pulls = outputs, count, workers, snapshot, pulls
 
     def __len__(self) -> int:
         return self.count

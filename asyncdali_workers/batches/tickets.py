@@ -20,7 +20,7 @@ class SliceOutcome:
 
     It makes a new exception for each caller: a raised exception refers to frames, and the answer is kept."""
 
-    __slots__ = ("data", "done", "error", "leases", "outputs")
+    __slots__ = ("data", "done", "error", "leases", "outputs", "pid")
 
     def __init__(self, done: Done | None, error: Callable[[], BaseException] | None = None):
         self.done = done
@@ -28,6 +28,7 @@ class SliceOutcome:
         self.outputs: list[OutputTable] | None = None  # None: as predicted
         self.data = b""
         self.leases: list[SlotLease] = []
+        self.pid = 0  # of the worker that answered
 
     @property
     def sample(self) -> int:
@@ -118,9 +119,14 @@ def assembled(ticket: Ticket) -> tuple[PoolBatch, list[Any] | None]:
     count = sum(answer.done.count for answer in answers if answer is not None and answer.done is not None)
     last = answers[-1]
     assert last is not None and last.done is not None
+    workers = [
+        (first, answer.done.worker, answer.pid)
+        for (first, _), answer in zip(ticket.slices, answers)
+        if answer is not None and answer.done is not None
+    ]
     if as_expected(ticket):
         assert ticket.schema is not None
-        return PoolBatch(expected_outputs(ticket.schema, count, ticket.lease), count, None, last.done.pulls), None
+        return PoolBatch(expected_outputs(ticket.schema, count, ticket.lease), count, workers, None, last.done.pulls), None
     leases = [ticket.lease, *(lease for answer in answers if answer is not None for lease in answer.leases)]
     what = f"{ticket.source.name}, iteration {ticket.iteration}, epoch {ticket.epoch}"
     outputs, key = [], []
@@ -130,7 +136,7 @@ def assembled(ticket: Ticket) -> tuple[PoolBatch, list[Any] | None]:
         outputs.append(output)
         key.append(kind)
     snapshot = read_snapshot(last.data)[0] if last.data else None
-    return PoolBatch(outputs, count, snapshot, last.done.pulls), key
+    return PoolBatch(outputs, count, workers, snapshot, last.done.pulls), key
 
 
 def _part(ticket: Ticket, number: int, output: int, leases: list[SlotLease]) -> OutputPart:

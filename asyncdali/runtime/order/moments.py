@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ class OriginsInParts(Protocol):
 
 
 NO_ORIGINS: Mapping[str, OriginsInParts] = MappingProxyType({})
+NO_WORKERS: Mapping[str, Sequence[tuple[int, int, int]]] = MappingProxyType({})
 NO_CHOICES: Mapping[str, ChosenWindows | Drawn] = MappingProxyType({})
 
 
@@ -36,6 +37,7 @@ class Moment(NamedTuple):
         origins: for sources that regroup samples, by name: where each sample comes from.
         choices: windows and draws by operator, as far as iterations keep them.
         engine: the process that made a part of the iteration; empty without engines.
+        workers: for sources that a pool of workers calls, by name: (first sample, worker, process id), in order.
     """
 
     explain: Callable[[], Callable[[Moment], object] | None]
@@ -47,6 +49,7 @@ class Moment(NamedTuple):
     origins: Mapping[str, OriginsInParts] = NO_ORIGINS
     choices: Mapping[str, ChosenWindows | Drawn] = NO_CHOICES
     engine: str = ""
+    workers: Mapping[str, Sequence[tuple[int, int, int]]] = NO_WORKERS
 
     def provenance(self) -> object:
         """The provenance of the iteration. RuntimeError if its pipeline is gone."""

@@ -213,6 +213,8 @@ class Producer:
         for puller in self.sources.pullers:
             if puller.origins is not None:
                 record.origins = {**record.origins, puller.group.name: puller.origins}
+            if puller.workers is not None:
+                record.workers = {**record.workers, puller.group.name: puller.workers}
         if self.sources.stateful:
             record.sources = self.sources.before()
         self._launching = record

@@ -15,7 +15,7 @@ from ..._deadlocks import FIRST_LOOK, DeadlockWait
 from ...batch import Batch
 from ..work.choices import ChosenWindows, Drawn
 from ..work.segments import SegmentRun
-from .moments import NO_CHOICES, NO_ORIGINS
+from .moments import NO_CHOICES, NO_ORIGINS, NO_WORKERS
 
 if TYPE_CHECKING:
     from ...device.cuda.gates import CompletionGate
@@ -29,7 +29,7 @@ class Record:
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "choices", "done_at",
         "done_segments", "edges", "engine", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept",
-        "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole",
+        "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole", "workers",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -46,6 +46,7 @@ class Record:
         self.edges: list[Batch] = [None] * edge_count  # type: ignore[list-item]  # the scheduler starts a segment when its inputs are set
         self.fed: dict[str, Any] = {}  # batches of external inputs
         self.origins = NO_ORIGINS  # of the samples of sources that regroup samples
+        self.workers = NO_WORKERS  # that computed batches of sources
         self.place = (0, 0)  # epoch, and iteration in it
         self.positions: Mapping[str, Any] = {}  # of stateful operators, behind this iteration
         self.before: Mapping[str, Any] | None = None  # of stateful operators, before this iteration, once a consumer has taken it
