@@ -46,6 +46,8 @@ UNPROVEN = 128
 """Connections without a proof at a time. The oldest one is closed when there are more."""
 REST = 0.5
 """Seconds for which nothing is accepted when no descriptor is free."""
+LOOK = 5.0
+"""Seconds that :meth:`Actor.statistics` waits for the loop's thread."""
 QUIET = 60.0
 """Shortest interval (s) between two log lines about this."""
 REQUESTS = 64
@@ -192,7 +194,10 @@ class Actor:
 
     def statistics(self) -> dict[str, Any]:
         """The work of this actor: ``iterations``, ``busy`` (ns), ``allocated`` (bytes), ``refused`` connections, and ``ranks``: asked,
-        answered, bytes and busy nanoseconds by rank."""
+        answered, bytes and busy nanoseconds by rank.
+
+        TimeoutError: the thread that serves the trainers has not come to it for 5 s.
+        """
         found: dict[str, Any] = {}
         done = threading.Event()
         engines = [] if self._loop.is_current() else self._counted_in_engines()
@@ -211,7 +216,11 @@ class Actor:
             look()
         else:
             self._loop.call(look)
-            done.wait()
+            if not done.wait(LOOK):
+                raise TimeoutError(
+                    f"the engine {self.address} has not counted its work within {LOOK:g} s: the thread that serves its trainers does "
+                    "something else. `py-spy dump --pid {os.getpid()}` shows what; ask again later"
+                )
         return found
 
     def _counted_in_engines(self) -> list[dict[str, Any]]:

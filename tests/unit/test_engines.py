@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -58,6 +59,21 @@ def test_a_checkpoint_resumes_under_another_number(files, before, after):
     assert stream(second, 5) == wanted[5:]
     for pipe in (whole, first, second):
         pipe.close()
+
+
+def test_statistics_after_the_death_of_an_engine_that_was_asked(files, monkeypatch):
+    monkeypatch.setattr(engine_statistics, "ANSWERS", 0.05)
+    pipe = pipeline(training(files), 1)
+    stream(pipe, 2)
+    pid = pipe.statistics().engines[0].pid
+    os.kill(pid, signal.SIGSTOP)
+    pipe.statistics()
+    os.kill(pid, signal.SIGKILL)
+    stream(pipe, 6)
+    monkeypatch.setattr(engine_statistics, "ANSWERS", 60.0)  # a lost answer would take as long
+    (item,) = pipe.statistics().engines
+    assert item.pid != pid and item.allocated_bytes > 0
+    pipe.close()
 
 
 def test_memory_is_returned_with_the_last_view(files, monkeypatch):

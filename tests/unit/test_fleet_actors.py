@@ -19,7 +19,7 @@ from helpers.fleets import PROGRAM, TOKEN, actors, batches_of, processes
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
-from asyncdali.fleet import Actor, connections, loader, near, patience
+from asyncdali.fleet import Actor, actor, connections, loader, near, patience
 from asyncdali.fleet.actor import Peer
 from asyncdali.tooling.program import load
 
@@ -380,6 +380,20 @@ def test_metrics_have_every_rank_and_engine(train):
         rank = actor.statistics()["ranks"]["1"]
         assert rank["answered"] >= 3 and rank["bytes"] > 3 * 6 * 20_000
         assert f'asyncdali_actor_bytes_total{{engine="{actor.address}",rank="1"}} ' in actor.metrics()
+
+
+def test_statistics_of_a_busy_engine_end_with_an_error(train, monkeypatch):
+    gate = threading.Event()
+    with Actor(train, token=TOKEN) as engine:
+        engine._loop.call(gate.wait, 60)
+        monkeypatch.setattr(actor, "LOOK", 0.05)
+        try:
+            with pytest.raises(TimeoutError, match=f"the engine {engine.address} has not counted its work within 0.05 s"):
+                engine.statistics()
+        finally:
+            gate.set()
+        monkeypatch.setattr(actor, "LOOK", 60.0)
+        assert engine.statistics()["connections"] == 0
 
 
 def test_batches_are_sent_before_the_conversion_to_floats(tmp_path):

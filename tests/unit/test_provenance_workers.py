@@ -10,7 +10,6 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-
 from helpers.fleets import TOKEN, actors
 
 from asyncdali import fn, pipeline_def
@@ -76,7 +75,7 @@ def told_pids(told):
 def test_each_sample_names_its_worker(method):
     with closing(reading(of_sample, py_num_workers=2, py_start_method=method)) as pipe:
         seen = {}
-        for step in range(8):
+        for _ in range(8):
             (batch,) = pipe.run()
             told = batch.provenance()
             assert told_pids(told) == pids(batch) and os.getpid() not in pids(batch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import pytest
 from helpers import kernels
@@ -72,6 +74,40 @@ def test_times_are_read_without_waiting(cuda):
     events = cuda.calls["timer_create"]
     timed(0)
     assert cuda.calls["timer_create"] == events
+
+
+def test_the_end_of_the_times_destroys_each_event_once(cuda):
+    """Also those of the last piece of work, which another thread queues meanwhile."""
+    times = StreamTimes(cuda, 0)
+    commands = Commands(cuda, cuda.stream_create())
+    events = [times.mark(commands) for _ in range(6)]
+    times.queued(*events[:2])
+    times.queued(*events[2:4])
+    times._under_way = Growing(times._under_way, events[4:])
+    destroyed = []
+    cuda.event_destroy = destroyed.append
+    del times
+    assert sorted(destroyed) == sorted(events)
+
+
+class Growing(deque):
+    """Gets one more pair when the first one is taken, or when it is walked."""
+
+    def __init__(self, pairs, late):
+        super().__init__(pairs)
+        self._late = [tuple(late)]
+
+    def popleft(self):
+        found = super().popleft()
+        self.extend(self._late)
+        self._late = []
+        return found
+
+    def __iter__(self):
+        walk = super().__iter__()
+        yield next(walk)
+        self.extend(self._late)
+        yield from walk
 
 
 def test_without_statistics_nothing_is_timed(cuda):

@@ -52,8 +52,10 @@ class StreamTimes:
 
     def __del__(self) -> None:
         if _forks.pid == self._pid and not sys.is_finalizing():
-            for event in (*self._free, *(event for pair in self._under_way for event in pair)):
+            while self._under_way:  # a thread that ends its work may queue the last piece meanwhile
+                self._free += self._under_way.popleft()
+            while self._free:
                 try:
-                    self._driver.event_destroy(event)
+                    self._driver.event_destroy(self._free.pop())
                 except Exception as error:
                     log.debug("an event could not be destroyed: %s", error)

@@ -87,8 +87,9 @@ class Answers:
             engine.ready, engine.pid, engine.start, place.starts = True, header["ready"], None, 0
         elif "failed" in header:
             engine.reason = f"could not be built again: {unpacked(header['failed'])}"
-        elif "statistics" in header and self.waiting:
-            self.waiting.pop(0)({"engine": engine.number, **header["statistics"]})
+        elif "statistics" in header:
+            for heard in tuple(self.waiting):
+                heard({"engine": engine.number, **header["statistics"]})
 
     def _answered(self, asked: Request, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
         if "error" in header:

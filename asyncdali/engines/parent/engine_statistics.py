@@ -26,7 +26,6 @@ def statistics(loader: Loader) -> list[dict[str, Any]]:
 
     def ask() -> None:
         for place in loader.places:
-            loader.answers.waiting.append(heard)
             header, descriptors = loader.sender.outer(place.engine, {})
             try:
                 channels.send_now(place.engine.channel, channels.message({**header, "statistics": 1}), descriptors)
@@ -34,8 +33,12 @@ def statistics(loader: Loader) -> list[dict[str, Any]]:
                 pass
 
     if not loader.closed and not loader.on_its_thread:
-        loader.request(ask)
-        done.wait(ANSWERS)
+        loader.answers.waiting.append(heard)
+        try:
+            loader.request(ask)
+            done.wait(ANSWERS)
+        finally:
+            loader.answers.waiting.remove(heard)
     return [
         {
             "engine": place.engine.number, "pid": place.engine.pid, "asked": place.asked, "answered": place.answered,
