@@ -137,18 +137,25 @@ class DebugPipeline(Pipeline):
             raise RuntimeError(f"run() with inputs {_WITHOUT}: use feed_input()")
         self.build()
         self._core.refuse_in_callbacks("run()")
-        with self._running:
-            began = perf_counter_ns()
-            outputs: tuple[Any, ...] | None = None
-            try:
-                self._core.runner = threading.get_ident()
-                outputs = self._core.debugged.run(self._iterate)
-                return outputs
-            finally:
-                self._core.runner = None
-                engine = self._core.engine
-                if engine is not None and engine.counters is not None:
-                    engine.counters.ran(began, outputs)
+        index, outputs = -1, None
+        finished = self._core.debugged.finished
+        try:
+            with self._running:
+                began = perf_counter_ns()
+                try:
+                    self._core.runner = threading.get_ident()
+                    index, outputs = self._core.debugged.run(self._iterate)
+                finally:
+                    self._core.runner = None
+                    engine = self._core.engine
+                    if engine is not None and engine.counters is not None:
+                        engine.counters.ran(began, outputs)
+                finished.pop(index)
+            return outputs
+        except BaseException:
+            if outputs is not None:
+                finished[index] = outputs  # an interrupt: the next run returns them
+            raise
 
     async def run_async(self, *, stream: object = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Run one iteration, as :meth:`run` does. It blocks the event loop. Raises StopAsyncIteration at the end of the data."""

@@ -93,6 +93,8 @@ class DebugDefinition(Definition):
         self._calls: dict[Any, Any] = {}
         self._complete = False
         """The first iteration has ended, so all calls are known."""
+        self.finished: dict[int, tuple[Any, ...]] = {}
+        """By the number of an iteration: the results that :meth:`DebugPipeline.run` has not returned yet."""
         self._positions: dict[Any, Any] = {}
         """By the number of a call: the position of its operator, if it has run."""
         self._inputs: dict[str, SourceCall] = {}
@@ -106,12 +108,18 @@ class DebugDefinition(Definition):
 
     # --- iterations
 
-    def run(self, body: Callable[[], Any]) -> Any:
-        """One iteration.
+    def run(self, body: Callable[[], tuple[Any, ...]]) -> tuple[int, tuple[Any, ...]]:
+        """The number and the result of an iteration: one that an interrupt kept from its caller, or a new one.
+
+        The caller removes the result from :attr:`finished`.
 
         At the end of the data, after an error of a source and after an interrupt, all positions are restored. After any other error the
         iteration is lost, as in a graph: the next iteration gets the next batch.
         """
+        index = self._index
+        earlier = min(self.finished, default=index)
+        if earlier < index:
+            return earlier, self.finished[earlier]
         if self.ended:
             raise StopIteration
         super().__init__(self.options)  # names are counted from 0 in each iteration
@@ -124,11 +132,15 @@ class DebugDefinition(Definition):
         try:
             result = body()
             self._complete_graph()
+            self.finished[index] = result
+            self._index = index + 1
         except StopIteration:
             self._positions = before
             self._end_of_data()
             raise
         except BaseException as error:  # after an interrupt or a source's error the iteration is repeated; an operator's error loses it
+            if self._index != index:
+                raise  # an interrupt after the last step: the next run returns the result
             if self._repeat or raised_by_signal(error):
                 self._positions = before
             else:
@@ -137,8 +149,7 @@ class DebugDefinition(Definition):
                         self._skip(call, self._index)
                 self._index += 1
             raise
-        self._index += 1
-        return result
+        return index, result
 
     def _complete_graph(self) -> None:
         self._complete = True

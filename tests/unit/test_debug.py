@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import gc
+import signal
 import threading
 import traceback
 
 import numpy as np
 import pytest
 from helpers.images import encode, picture
+from helpers.interrupted_places import PlacedInterrupts
 from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, math, ops, pipeline_def, types
@@ -796,6 +799,46 @@ def test_an_interrupt_loses_nothing():
         pipe.run()
     interrupts.clear()
     assert drained(pipe) == drained(pipeline_def(**BASE)(function)())
+
+
+@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_an_interrupt_at_each_place_loses_no_outputs(everywhere):
+    """Also between the last step of an iteration and the return of `run()`."""
+
+    def numbers(number):
+        return np.full((SIZE, 1), number)
+
+    def function():
+        x = fn.external_source(numbers)
+        return x + 1, fn.random.uniform(seed=1), fn.random.normal()
+
+    pipe, expected = debug(function), debug(function)
+    handler = signal.getsignal(signal.SIGINT)
+    gc.disable()
+    try:
+        interrupts = PlacedInterrupts(DebugPipeline.run)
+        assert values(pipe.run()) == values(expected.run())
+        places = interrupts.chosen(pipe.run, 1)
+        expected.run()
+        came, outputs = 0, []
+
+        def run():
+            outputs.append(pipe.run())
+
+        for place in places:
+            if not everywhere and not place.code.co_filename.endswith(("pipeline/debug.py", "pipeline/debug_definition.py")):
+                continue
+            outputs.clear()
+            with contextlib.suppress(KeyboardInterrupt):
+                interrupts.at(place, run)
+            came += not outputs
+            found = outputs[0] if outputs else pipe.run()
+            assert values(found) == values(expected.run()), place
+        assert came > 20
+        assert not pipe._core.debugged.finished
+    finally:
+        gc.enable()
+        signal.signal(signal.SIGINT, handler)
 
 
 @pytest.mark.parametrize("place", range(5))
