@@ -15,7 +15,7 @@ from pathlib import Path
 
 from asyncdali._version import __version__
 
-from . import charts, check, costs, gallery, operators, staging, troubles, wishes
+from . import charts, check, costs, gallery, operators, staging, troubles, tutorials, wishes
 
 ADDRESS = "https://asyncdali.github.io/asyncdali"
 OUTPUT = staging.ROOT / "build" / "site"
@@ -51,6 +51,7 @@ def build(output: Path = OUTPUT) -> int:
     for path in pages.rglob("*.html"):
         path.write_text(lazy(path.read_text(encoding="utf-8")), encoding="utf-8")
     beside(source, pages, origins)
+    tutorials.write(pages)
     versions(output)
     count = len(list(pages.rglob("*.html")))
     now = time.perf_counter()

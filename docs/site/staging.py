@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from . import tutorials
 from .inventories import PROJECTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,7 +125,10 @@ def stage(folder: Path, operator_pages: dict[str, str]) -> dict[str, str]:
         if file not in GENERATED:
             target = folder / page
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(rewritten((ROOT / file).read_text(encoding="utf-8"), file, known, operator_pages), encoding="utf-8")
+            text = (ROOT / file).read_text(encoding="utf-8")
+            if file.startswith("docs/tutorials/") and not file.endswith("/index.md"):
+                text = tutorials.page(text, target.stem)
+            target.write_text(rewritten(text, file, known, operator_pages), encoding="utf-8")
     pictures = folder / "pictures"
     pictures.mkdir(exist_ok=True)
     for path in sorted((ROOT / "docs" / "pictures").iterdir()):
