@@ -68,19 +68,16 @@ def _installed(package: str) -> str:
 
 
 class Entry:
-    """The file of a function, or of one named variant of it. `signature`: Numba's, as text."""
+    """A file of code. `readable`: the begin of its name; `identity`: all that the code depends on, except for the environment."""
 
-    def __init__(self, function: Any, signature: str, variant: tuple[Any, ...] | None, store: kernel_store.Store):
-        names = (function.__module__, function.__qualname__, text_of(variant))
-        identity = b"\0".join([signature.encode(), kernel_digest(function), "\0".join(names).encode()])
+    def __init__(self, readable: str, identity: bytes, store: kernel_store.Store):
         release = f"{__version__} {sys.implementation.cache_tag}"
         self.shipped_key = hashlib.sha256(b"\0".join([release.encode(), identity])).hexdigest()
         """Without the versions of compilers, because the kernel is already compiled."""
         environment = environment_name()
         key = hashlib.sha256(b"\0".join([environment.encode(), identity])).digest()
-        module = function.__module__.rpartition(".")[2]
-        readable = re.sub(r"[^\w.]", "", f"{module}.{function.__qualname__.rpartition('.')[2]}")[:80]
-        self._place = environment, f"{readable}-{key.hex()[:32]}", key
+        shown = re.sub(r"[^\w.]", "", readable)[:80]
+        self._place = environment, f"{shown}-{key.hex()[:32]}", key
         self._store = store
 
     def load(self) -> int:
@@ -130,9 +127,17 @@ def _linked(contents: bytes | memoryview) -> int:
 
 
 def entry(function: Any, signature: str, variant: tuple[Any, ...] | None) -> Entry | None:
-    """The entry of a function. None, with one warning: no folder can be used, and every process compiles again."""
+    """The entry of a function, or of one named variant of it. `signature`: Numba's, as text. None: see :func:`entry_of`."""
+    names = (function.__module__, function.__qualname__, text_of(variant))
+    identity = b"\0".join([signature.encode(), kernel_digest(function), "\0".join(names).encode()])
+    module = function.__module__.rpartition(".")[2]
+    return entry_of(f"{module}.{function.__qualname__.rpartition('.')[2]}", identity)
+
+
+def entry_of(readable: str, identity: bytes) -> Entry | None:
+    """The entry of any code. None, with one warning: no folder can be used, and every process compiles again."""
     try:
-        return Entry(function, signature, variant, folder()[1])
+        return Entry(readable, identity, folder()[1])
     except OSError as error:  # not even a temporary folder is writable
         kernel_store.notify(str(error))
         return None

@@ -25,6 +25,8 @@ import numpy as np
 
 _OF_NUMBA = {"numba_": "numba._helperlib", "NRT_": "numba.core.runtime._nrt_python"}
 """Numba's functions in C, by the begin of their symbols: mathematics, and memory of arrays that a kernel makes."""
+_OF_MATHEMATICS = "asyncdali_libm_"
+"""Begins the symbols of the C library's mathematics in generated code. LLVM does not know the symbols, so it replaces no call."""
 _lock = threading.Lock()
 _addresses: dict[str, int] = {}
 """Address of each symbol that was linked. Two functions of one identity share their code."""
@@ -147,6 +149,8 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 @functools.cache
 def _address_of(name: str) -> int:
     """The address of a function of C, or of Numba's functions in C; 0 if it is unknown."""
+    if name.startswith(_OF_MATHEMATICS):
+        return _mathematics(name.removeprefix(_OF_MATHEMATICS))
     for library in _libraries():
         with contextlib.suppress(AttributeError):
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
@@ -155,6 +159,19 @@ def _address_of(name: str) -> int:
             helpers: dict[str, int] = importlib.import_module(module).c_helpers
             return helpers.get(name.removeprefix(prefix), 0)
     return 0
+
+
+def _mathematics(name: str) -> int:
+    """The address of a function of the C library's mathematics; 0 if it is unknown."""
+    for library in reversed(_libraries()):  # libm first
+        with contextlib.suppress(AttributeError):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    return 0
+
+
+def mathematics_symbol(name: str) -> str:
+    """The symbol of a function of the C library's mathematics in generated code: :func:`link` knows its address."""
+    return _OF_MATHEMATICS + name
 
 
 _RELEASES = "NRT_MemInfo_call_dtor"

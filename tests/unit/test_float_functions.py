@@ -9,8 +9,10 @@ import pytest
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn, math
-from asyncdali.operators.expressions import function_probes
+from asyncdali.compiled.machine_code import link
+from asyncdali.operators.expressions import function_probes, probe_code
 from asyncdali.operators.expressions.float_functions import FUNCTIONS
+from asyncdali.operators.expressions.types import VECTORISED
 
 ONES = [1.0, -1.0, 0.5, -0.5, 0.75, 1.25, 2.0, 3.0, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3.4e38]
 
@@ -28,9 +30,14 @@ def test_all_covered_numbers_give_the_results_of_the_library(name):
 
 def test_the_comparison_finds_a_wrong_function(monkeypatch):
     wrong = dict(FUNCTIONS, exp=lambda x: (x * 1.0, FUNCTIONS["exp"](x)[1]))
-    monkeypatch.setattr(function_probes, "FUNCTIONS", wrong)
-    monkeypatch.setattr(function_probes, "_counter", function_probes._counter.__wrapped__)
-    assert function_probes.differing("exp", np.float32([0.5, 1.5, 200.0]), np.zeros(3)) == 2  # 200 is outside of the covered range
+    monkeypatch.setattr(probe_code, "FUNCTIONS", wrong)
+    counter = link(probe_code.counter_code("exp", "a_wrong_exp"))
+    found = function_probes.counted(counter, np.float32([0.5, 1.5, 200.0]), np.zeros(3, np.float32))
+    assert found == 2  # 200 is outside of the covered range
+
+
+def test_the_names_of_vectorised_functions_are_declared():
+    assert set(FUNCTIONS) == VECTORISED
 
 
 def test_other_numbers_in_a_block_give_the_results_of_the_library():

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="LLVM lin
 _PROGRAM = """
 import sys
 import numpy as np
-from asyncdali import fn, pipeline_def, types
+from asyncdali import fn, math, pipeline_def, types
 
 def numbers(info):
     return np.full(3, info.idx_in_epoch, np.float32)
@@ -25,9 +25,10 @@ def training(workers):
     images = fn.resize(fn.decoders.image_random_crop(jpegs), size=(32, 32))
     images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, output_layout="CHW", mean=[120.0] * 3, std=[60.0] * 3,
                                       mirror=fn.random.coin_flip())
+    labels = labels * 3 // 2, math.sin(labels)
     if workers:
-        return images, labels, fn.external_source(numbers, batch=False, parallel=True)
-    return images, labels
+        return images, *labels, fn.external_source(numbers, batch=False, parallel=True)
+    return images, *labels
 
 def main():
     options = {"engines": 1, "engine_start_method": "spawn"} if sys.argv[2] == "engine" else {}

@@ -10,8 +10,10 @@
     function_probes.py                  Whether our vectorised functions give the C library's bits on this machine
     llvm_compiler.py                    LLVM, from intermediate code to machine code, without Numba's front end
     loops.py                            Loops in LLVM's intermediate code
+    probe_code.py                       The code that counts for how many numbers a function and the C library differ
     programs.py                         Programs: arithmetic expressions, also whole trees, as data
     shapes.py                           Broadcasting of a whole batch, vectorised: output shapes, and the loop structure of each sample
+    stored_code.py                      Generated code of this room, kept in the cache of kernels
     subscript.py                        Indexing of nodes: ``x[1]``, ``x[2:7, ::-1]``, ``x[node]``, new axes
     values.py                           Values of LLVM's intermediate code with Python's operators, which make formulas readable
 

@@ -9,13 +9,13 @@ Status: 0, or DIVIDED_BY_ZERO.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 
 from ...batch import storage_dtype
+from ...compiled.machine_code import MachineCode
 from ...types import DALIDataType
 from .expression_tables import PROGRAM
 from .float_functions import DOUBLE_FUNCTIONS, FUNCTIONS
@@ -23,7 +23,7 @@ from .function_probes import same_as_library
 from .llvm_compiler import float_lanes, library_function, machine_code, new_module, prefer_long_vectors
 from .loops import loop
 from .programs import ExpressionProgram, InputOperand, Literal, Operand
-from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
+from .types import FLOATS, LIBRARY_NAMES, SIGNED, UNSIGNED, promote, promote_all
 from .values import Value
 
 DIVIDED_BY_ZERO = 1
@@ -32,7 +32,6 @@ _T = DALIDataType
 _I1, _I8, _I32, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _F32, _F64, _HALF = ir.FloatType(), ir.DoubleType(), ir.HalfType()
 _BITS = {**SIGNED, **UNSIGNED}
-_LIBRARY_NAMES = {"mod": "fmod", "fpow": "pow"}
 _BLOCK = 512
 """Elements that are recomputed with the C library's functions, if a vectorised function does not cover one of them."""
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -186,14 +185,13 @@ class _Emitter:
             return builder.call(self.module.declare_intrinsic(f"llvm.{name}", [kind]), values)
         if name == "rsqrt":
             return builder.fdiv(ir.Constant(kind, 1.0), self._float("sqrt", values))
-        name = _LIBRARY_NAMES.get(name, name)
+        name = LIBRARY_NAMES.get(name, name)
         if self.vectorised and kind == _F32 and name in FUNCTIONS and same_as_library(name):
             result, beyond = FUNCTIONS[name](*(Value(builder, value) for value in values))
             self.beyond = beyond.raw if self.beyond is None else builder.or_(self.beyond, beyond.raw)
             return result.raw
-        address = ir.Constant(_I64, library_function(name + ("f" if kind == _F32 else "")))
         signature = ir.FunctionType(kind, [kind] * len(values))
-        return builder.call(builder.inttoptr(address, signature.as_pointer()), values)
+        return builder.call(library_function(self.module, name + ("f" if kind == _F32 else ""), signature), values)
 
     def _integer(self, name: str, values: list[ir.Value], kind: DALIDataType) -> ir.Value:
         builder = self.builder
@@ -330,7 +328,7 @@ class _Row:
     def _called_functions(self) -> set[str]:
         """The functions of float32 that are called for each element."""
         return {
-            _LIBRARY_NAMES.get(item.name, item.name)
+            LIBRARY_NAMES.get(item.name, item.name)
             for index, item in enumerate(self.program.instructions)
             if index not in self._fixed_results and self.types[index] in FLOATS and self.types[index] is not _T.FLOAT64
         }
@@ -440,39 +438,11 @@ def _kernel(module: ir.Module, name: str, row: _Row) -> None:
     builder.ret(builder.zext(builder.load(flag), _I64))
 
 
-def _names() -> Callable[[], str]:
-    counter = iter(range(1 << 60))
-    return lambda: f"asyncdali_expression_{next(counter)}"
-
-
-_next_name = _names()
-
-
-def compile_program(program: ExpressionProgram, kinds: Sequence[DALIDataType], repeated: int = 0) -> int:
-    """Address of the kernel of a program for inputs of types `kinds`; bit k of `repeated`: input k has one element per row.
+def code_of(program: ExpressionProgram, kinds: Sequence[DALIDataType], repeated: int, symbol: str) -> MachineCode:
+    """The kernel of a program for inputs of types `kinds`; bit k of `repeated`: input k has one element per row.
 
     RuntimeError if the program cannot take these types.
     """
-    return _compiled(_Key(program, tuple(kinds), repeated))
-
-
-class _Key:
-    """A program with types. It is compared by what it computes (0.0 and -0.0 differ, NaN equals itself)."""
-
-    def __init__(self, program: ExpressionProgram, kinds: tuple[DALIDataType, ...], repeated: int):
-        self.program, self.kinds, self.repeated = program, kinds, repeated
-        self.text = (program.text(), kinds, repeated)
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.text == other.text
-
-
-@functools.cache
-def _compiled(key: _Key) -> int:
-    name = _next_name()
-    module = new_module(name)
-    _kernel(module, name, _Row(module, key.program, key.kinds, key.repeated))
-    return machine_code(module, name)
+    module = new_module(symbol)
+    _kernel(module, symbol, _Row(module, program, kinds, repeated))
+    return machine_code(module, symbol)

@@ -67,10 +67,10 @@ class ArithmeticGenericOp(EagerOperator):
         self._computing = threading.Lock()  # several threads plan while an iteration is made again (runtime/repairs, provenance)
         self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
         self._cuda: dict[tuple[DALIDataType, ...], Kernel] = {}
-        from . import code as expressions_code
         from . import expression_kernels as expressions_kernels
+        from . import stored_code
 
-        self._code, self._kernels = expressions_code, expressions_kernels
+        self._code, self._kernels = stored_code, expressions_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         self._kernels.expression_step.compile()

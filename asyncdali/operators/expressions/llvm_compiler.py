@@ -1,11 +1,10 @@
 """LLVM, from intermediate code to machine code, without Numba's front end: about 10 ms per expression instead of 100 to 300 ms.
 
-Imported only in ``build()``. Code lives as long as the process, like Numba's; equal expressions share it.
+Imported only for code that is not in the cache (``stored_code``).
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import threading
 from typing import Any
@@ -13,29 +12,26 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from ...compiled.machine_code import MachineCode, mathematics_symbol, undefined_symbols
 from ...compiled.target import processor_has, target
 
 _lock = threading.RLock()
 
 
 @functools.cache
-def _engine() -> tuple[Any, Any]:
-    """The target machine that optimises, and the engine that holds all code (the engine owns a second machine)."""
+def _machine() -> Any:
+    """The target machine that optimises and compiles."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple()
     _, processor, features = target()
-    machines = [machine.create_target_machine(cpu=processor, features=features, opt=2, jit=True) for _ in range(2)]
-    empty = llvm.parse_assembly("")
-    empty.triple = machine.triple
-    return machines[0], llvm.create_mcjit_compiler(empty, machines[1])
+    return llvm.Target.from_default_triple().create_target_machine(cpu=processor, features=features, opt=2, jit=True)
 
 
 def new_module(name: str) -> ir.Module:
     """An empty module for this machine."""
     module = ir.Module(name)
     with _lock:
-        machine = _engine()[0]
+        machine = _machine()
         module.triple, module.data_layout = machine.triple, str(machine.target_data)
     return module
 
@@ -54,16 +50,13 @@ def float_lanes() -> int:
     return 16 if processor_has("avx512f") else 8 if processor_has("avx2") else 0
 
 
-def machine_code(module: ir.Module, function: str) -> int:
-    """Optimise a module; returns the address of `function`."""
+def machine_code(module: ir.Module, function: str) -> MachineCode:
+    """Optimise and compile a module whose function is `function`."""
     with _lock:
-        machine, engine = _engine()
         parsed = llvm.parse_assembly(str(module))
-        _optimise(parsed, machine)
-        engine.add_module(parsed)
-        engine.finalize_object()
-        address: int = engine.get_function_address(function)
-        return address
+        _optimise(parsed, _machine())
+        file = _machine().emit_object(parsed)
+    return MachineCode(function, tuple(undefined_symbols(file)), file)
 
 
 def _optimise(module: Any, machine: Any) -> None:
@@ -82,16 +75,7 @@ def _optimise(module: Any, machine: Any) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-@functools.cache
-def library_function(name: str) -> int:
-    """Address of a function of the C library's mathematics.
-
-    The code calls it by address. LLVM then cannot recognise the function and replace it by an approximation.
-    """
-    try:
-        library = ctypes.CDLL("libm.so.6")
-    except OSError:  # not glibc: search the loaded libraries, because `find_library` would run other programs
-        library = ctypes.CDLL(None)
-    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-    assert address
-    return address
+def library_function(module: ir.Module, name: str, signature: ir.FunctionType) -> ir.Function:
+    """A function of the C library's mathematics. LLVM does not recognise it, so it replaces no call by an approximation."""
+    symbol = mathematics_symbol(name)
+    return module.globals.get(symbol) or ir.Function(module, signature, symbol)

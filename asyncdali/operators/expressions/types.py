@@ -91,6 +91,10 @@ FUNCTIONS = (
     "cosh", "tanh", "asinh", "acosh", "atanh",
 )  # fmt: skip
 """Functions of one number. Integers give FLOAT."""
+LIBRARY_NAMES = {"mod": "fmod", "fpow": "pow"}
+"""Operations whose function in the C library has another name."""
+VECTORISED = frozenset(FUNCTIONS) - {"sqrt", "rsqrt", "fabs", "floor", "ceil"} | {"pow", "atan2"}
+"""Functions of the C library that ``float_functions`` has for float32."""
 
 OPERATIONS: dict[str, Operation] = {
     **{name: Operation(name, 2, rule, symbol) for name, (symbol, rule) in _BINARY.items()},
