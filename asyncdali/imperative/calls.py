@@ -24,7 +24,7 @@ from ..types import DALIDataType
 from .bricks import Brick
 from .contexts import EvalContext
 from .conversion import make_tensor
-from .cuda import gpu_engine
+from .cuda import engine_at, gpu_engine
 from .devices import Device, device, gpu_number, has_gpu
 from .dtypes import DType, type_id
 from .loops import LoopCall, current_loop
@@ -407,9 +407,10 @@ def moved(value: Held, wanted: Device) -> Held:
 
 def moved_samples(samples: Samples, place: str) -> Samples:
     """A copy of samples on a device."""
-    number = gpu_number(samples.device if place == "cpu" else place)
-    engine = gpu_engine(number) if "cpu" not in (samples.device, place) or samples.device != place else None
-    if engine is not None:
+    engine = engine_at(samples.device if place == "cpu" else place)
+    if engine is not None and samples.device != place:
+        if "cpu" not in (samples.device, place):
+            samples = moved_samples(samples, "cpu")
         return engine.moved(samples, place)
     made = copied(samples)
     made.device = place

@@ -269,9 +269,14 @@ def _cut(samples: Samples, layout: str) -> Samples:
     shape = samples.shapes[0].tolist()
     if not shape:
         raise ValueError("a 0-d array is no batch: its first axis would count the samples")
-    array = samples.sample(0)
-    made = Samples.from_values(array, layout[1:], samples.dtype)
-    made.reused, made.device = samples.reused, samples.device
+    if samples.device == "cpu":
+        made = Samples.from_values(samples.sample(0), layout[1:], samples.dtype)
+    else:
+        rest = np.array(shape[1:], np.int64)
+        pitch = int(rest.prod()) * samples.itemsize
+        addresses = int(samples.addresses[0]) + pitch * np.arange(shape[0], dtype=np.int64)
+        made = Samples(np.tile(rest, (shape[0], 1)), samples.dtype, layout[1:], addresses, samples.memory_owner, device=samples.device)
+    made.reused = samples.reused
     return made
 
 
@@ -295,15 +300,15 @@ def _listed(items: list[Any], kind: DType | None) -> Batch:
     first = tensors[0]
     common = _common([item.dtype for item in tensors], items)
     layout = next((item.layout for item in tensors if item.layout), None) or ""
-    tensors = [_as_asked(item, common, None).to_device(first.device) for item in tensors]
+    tensors = [_as_asked(item, common, None).cpu() for item in tensors]
     ranks = {item.ndim for item in tensors}
     if len(ranks) > 1:
         raise RuntimeError(f"all samples of a batch must have the same number of dimensions, got {', '.join(map(str, sorted(ranks)))}")
     samples = [item._samples() for item in tensors]
     shapes = np.concatenate([item.shapes for item in samples])
     info = [str(item.source_info[0]) if item.source_info else "" for item in samples]
-    made = gathered(shapes, samples[0].dtype, layout, [item.sample(0) for item in samples], samples[0].device, info if any(info) else None)
-    return Batch._of(made)
+    made = gathered(shapes, samples[0].dtype, layout, [item.sample(0) for item in samples], "cpu", info if any(info) else None)
+    return Batch._of(made).to_device(first.device)
 
 
 def _plain_arrays(items: list[Any]) -> Samples | None:
@@ -339,9 +344,9 @@ def stacked(batch: Batch, pad: bool) -> Tensor:
     uniform = count < 2 or bool((shapes == shapes[0]).all())
     if not uniform and not pad:
         raise ValueError(f"samples of different shapes cannot be one tensor: {batch.shape}; give pad=True to fill them up with zeros")
-    if samples.values is not None and uniform:
+    if samples.values is not None and uniform and samples.device == "cpu":
         made = Samples.from_values(samples.values[None], layout, samples.dtype)
-        made.reused, made.device = samples.reused, samples.device
+        made.reused = samples.reused
         return Tensor._of(made)
     extents = tuple(shapes.max(axis=0).tolist()) if count else (0,) * samples.ndim
     if uniform and samples.contiguous and count and samples.alias_of is None:
@@ -349,15 +354,15 @@ def stacked(batch: Batch, pad: bool) -> Tensor:
         whole.addresses[0] = samples.addresses[0]
         whole.owner, whole.contiguous, whole.reused = samples.memory_owner, True, samples.reused_memory is not False
         return Tensor._of(whole)
+    if samples.device != "cpu":
+        return stacked(batch.cpu(), pad).to_device(batch.device)
     from ..batch import storage_dtype
 
     stacked_values = (np.zeros if not uniform else np.empty)((count, *extents), storage_dtype(samples.dtype))
     for k in range(count):
         key: Any = (k, *[slice(extent) for extent in shapes[k].tolist()])
         stacked_values[key] = samples.sample(k)
-    made = Samples.from_values(stacked_values[None], layout, samples.dtype)
-    made.device = samples.device
-    return Tensor._of(made)
+    return Tensor._of(Samples.from_values(stacked_values[None], layout, samples.dtype))
 
 
 def broadcast(sample: object, batch_size: Any, where: object, kind: object) -> Batch:

@@ -15,13 +15,14 @@ import numpy as np
 from .. import _forks
 from ..batch import Batch as Samples
 from ..device.select import choose_gpu, cuda_may_be_used
-from ..operators.base import Schema
+from ..operators.base import REGISTRY, Schema, Trait
 from ..options import PipelineOptions
 from ..runtime.work.immediate import Engine, Immediate
 from ..runtime.work.segments import BuiltOperator
 from . import values
 from .bricks import Bricks, CallGraph, graph_of_call
 from .contexts import get_num_threads
+from .devices import gpu_number
 from .values import Batch, DynamicValue, Tensor
 
 
@@ -36,6 +37,7 @@ class CudaEngine:
         self.bricks = Bricks()
         self.lock = threading.RLock()
         self._calls = 0
+        self._copying: CudaBrick | None = None
 
     def brick(
         self, schema: Schema, device: str | None, constants: dict[str, Any], named: Sequence[str], places: Sequence[str], seed: int = 0
@@ -49,14 +51,20 @@ class CudaEngine:
         self._calls += 1
         return self._calls
 
+    def copied(self, samples: Samples) -> Samples:
+        """A copy of samples on the GPU, there."""
+        with self.lock:
+            if self._copying is None:
+                self._copying = self.brick(REGISTRY["copy"].schema, "gpu", {}, (), ["gpu"])
+        (made,) = self._copying.run(self, [samples], len(samples))
+        return made
+
     def moved(self, samples: Samples, place: str) -> Samples:
-        """A copy of samples on the GPU or on the CPU. On the CPU it is complete."""
+        """A copy of samples of the CPU on the GPU, or of samples of the GPU on the CPU. On the CPU it is complete."""
         with self.lock, self.engine.entered():
-            on_gpu = samples.device != "cpu"
-            given = samples
-            if on_gpu:
+            if place == "cpu":
                 self.engine.gpu.complete([samples])  # type: ignore[union-attr]
-            made = self.engine.moved(given, "gpu" if place != "cpu" else "cpu", self.index())
+            made = self.engine.moved(samples, "gpu" if place != "cpu" else "cpu", self.index())
             self.engine.gpu.complete([made])  # type: ignore[union-attr]
         made.device = place
         return made
@@ -72,6 +80,8 @@ class GraphBrick:
         self._immediate = Immediate(engine, graph.outputs, graph.instances, seed)
         self.plan = self._immediate.plan
         self.spec = self.plan.operators[-1].spec
+        traits = self.plan.operators[-1].kind.traits
+        self._views, self._hands_out = Trait.VIEWS in traits, Trait.HANDS_OUT_SAMPLES in traits
 
     @property
     def stateful(self) -> list[BuiltOperator]:
@@ -84,8 +94,8 @@ class GraphBrick:
         return self._immediate.run(dict(zip(self.graph.inputs, inputs, strict=True)), count, index)
 
     def shares(self, output: Samples) -> bool:
-        """See :meth:`bricks.Brick.shares`. Memory of a GPU is not written by way of arrays of the host."""
-        return False
+        """See :meth:`bricks.Brick.shares`."""
+        return not self._views and (self._hands_out or output.alias_of is not None)
 
     def moved(self, position: object, size: int, made: Sequence[Samples] | None) -> Any:
         """The position behind the last run, which may have failed; the graph has moved it."""
@@ -129,7 +139,18 @@ _made_in = _forks.pid
 
 def is_real(value: DynamicValue) -> bool:
     """Whether a value is in the memory of a CUDA device, not of the host device."""
-    return value._place != "cpu" and gpu_engine(value.device.device_id or 0) is not None
+    return engine_at(value._place) is not None
+
+
+def engine_at(place: str) -> CudaEngine | None:
+    """The engine of the GPU with the memory of a stored batch. None: the CPU has its memory."""
+    return None if place == "cpu" else gpu_engine(gpu_number(place))
+
+
+def copied_on_gpu(samples: Samples) -> Samples | None:
+    """A copy of samples in a GPU's memory, there. None: they are in the host's memory."""
+    engine = engine_at(samples.device)
+    return None if engine is None else engine.copied(samples)
 
 
 def _list_of(value: DynamicValue) -> Any:

@@ -10,6 +10,7 @@ from . import arithmetic as arithmetic  # defines the operators of Python
 from . import dtypes, values
 from .calls import OperatorFunction, call, moved
 from .conversion import broadcast, make_batch, make_tensor
+from .cuda import copied_on_gpu
 from .indexing import BatchedSlice, chosen_samples, selected
 from .printing import described, shown
 from .sharing import capsule, cuda_interface, dlpack_device, torch_batch, torch_tensor
@@ -27,7 +28,7 @@ def _converted(value: values.Held, kind: dtypes.DType) -> values.Held:
 
 values.language = SimpleNamespace(
     make_tensor=make_tensor, make_batch=make_batch, broadcast=broadcast, converted=_converted, moved=moved, described=described,
-    shown=shown,
+    shown=shown, copied_on_gpu=copied_on_gpu,
     selected=selected, batched_slice=BatchedSlice, chosen_samples=chosen_samples, capsule=capsule, dlpack_device=dlpack_device,
     cuda_interface=cuda_interface, torch_tensor=torch_tensor, torch_batch=torch_batch,
 )  # fmt: skip

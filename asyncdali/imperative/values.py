@@ -42,6 +42,7 @@ class ValueMethods(Protocol):
     def broadcast(self, sample: object, batch_size: object, where: object, kind: object) -> Batch: ...
     def converted(self, value: Held, kind: DType) -> Held: ...
     def moved(self, value: Held, wanted: Device) -> Held: ...
+    def copied_on_gpu(self, samples: Samples) -> Samples | None: ...
     def described(self, value: DynamicValue) -> str: ...
     def shown(self, value: DynamicValue) -> str: ...
     def selected(self, value: Tensor, given: object) -> Tensor: ...
@@ -219,20 +220,18 @@ class DynamicValue:
         return type(self)._of(copied(self._samples()))
 
     def __reduce__(self) -> Any:
-        samples = self._samples()
+        samples = self.cpu()._samples()
         arrays = [np.ascontiguousarray(array) for array in arrays_of(samples)]
         shapes = np.ascontiguousarray(samples.shapes)
-        return _restored, (type(self), shapes, int(samples.dtype), samples.layout, samples.device, arrays)
+        return _restored, (type(self), shapes, int(samples.dtype), samples.layout, self._place, arrays)
 
     def __pos__(self: Held) -> Held:
         return self
 
 
 def _restored(kind: type[DynamicValue], shapes: np.ndarray, dtype: int, layout: str, place: str, arrays: list[np.ndarray]) -> Any:
-    samples = gathered(shapes, DALIDataType(dtype), layout, arrays)
-    if place != "cpu":
-        samples.device = place  # a host device; a GPU's arrays are made by `to_device`
-    return kind._of(samples)
+    made = kind._of(gathered(shapes, DALIDataType(dtype), layout, arrays))
+    return made if place == "cpu" else made.to_device(device_at(place))
 
 
 class Tensor(DynamicValue):
@@ -561,7 +560,10 @@ def relabelled(samples: Samples, layout: str) -> Samples:
 
 
 def copied(samples: Samples) -> Samples:
-    """The samples in memory of their own."""
+    """The samples in memory of their own, on the same device."""
+    made = None if samples.device == "cpu" else language.copied_on_gpu(samples)
+    if made is not None:
+        return made
     return gathered(samples.shapes, samples.dtype, samples.layout, arrays_of(samples), samples.device, samples.source_info)
 
 

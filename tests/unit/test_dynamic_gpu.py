@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import ctypes
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +14,7 @@ from helpers.cuda import StandIn, StandInNvjpeg, use
 from helpers.debug_programs import jpeg
 
 import asyncdali.dynamic as ndd
+from asyncdali.batch import Batch as Samples
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.imperative import cuda as gpu_calls
 from asyncdali.imperative import devices
@@ -133,3 +137,85 @@ def test_readers_and_sources_give_batches_on_the_gpu(cuda, tmp_path):
     ]
     assert found == [[0, 1], [2, 3], [4, 0]]
     assert first(ndd.ExternalSource([np.full((2, 2), 7)], device="gpu")(batch_size=2)) == [7, 7]
+
+
+@pytest.fixture
+def untouched(cuda, monkeypatch):
+    """The program must not read a GPU's memory as memory of the host, which the simulator would allow."""
+    sample = Samples.sample
+
+    def checked(self, index):
+        assert self.device == "cpu", "memory of a GPU was read by the host"
+        return sample(self, index)
+
+    monkeypatch.setattr(Samples, "sample", checked)
+    return cuda
+
+
+def numbers(value):
+    host = value.cpu()
+    return [np.asarray(item) for item in host] if isinstance(host, ndd.Batch) else [np.asarray(host)]
+
+
+def written(value):
+    """Change the first element of a value in the GPU's memory."""
+    samples = value._samples()
+    for address in samples.addresses:
+        ctypes.memset(int(address), 99, 1)
+
+
+def test_O10_a_cast_to_the_same_type_is_a_copy(untouched):
+    for x in (ndd.batch(PICTURES, layout="HWC").gpu(), ndd.tensor(PICTURES[0]).gpu()):
+        for made in (ndd.cast(x, dtype=ndd.uint8), ndd.cast_like(x, x)):
+            assert made.device == x.device
+            assert not set(made._samples().addresses.tolist()) & set(x._samples().addresses.tolist())
+            expected = numbers(x)
+            written(made)
+            for one, other in zip(numbers(x), expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+COPIES = {
+    "to_device": lambda x: x.to_device("gpu", force_copy=True),
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "copy": lambda x: ndd.batch(x) if isinstance(x, ndd.Batch) else ndd.tensor(x),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_values_on_a_gpu(untouched, name):
+    for x in (ndd.batch(PICTURES, layout="HWC").gpu(), ndd.tensor(PICTURES[0], layout="HWC").gpu()):
+        made = COPIES[name](x)
+        assert made.device == x.device
+        assert made.layout == x.layout
+        assert not set(made._samples().addresses.tolist()) & set(x._samples().addresses.tolist())
+        for one, other in zip(numbers(made), numbers(x), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_batches_and_tensors_of_values_on_a_gpu(untouched):
+    ragged, equal = ndd.batch(PICTURES, layout="HWC").gpu(), ndd.batch(PICTURES[:1] * 3, layout="HWC").gpu()
+    whole = ndd.as_tensor(equal)
+    np.testing.assert_array_equal(numbers(whole)[0], np.stack(PICTURES[:1] * 3))
+    assert (whole.layout, whole.device) == ("NHWC", equal.device)
+    padded = ndd.tensor(ragged, pad=True)
+    assert padded.device == ragged.device
+    np.testing.assert_array_equal(numbers(padded)[0], np.asarray(ndd.tensor(ragged.cpu(), pad=True)))
+    cut = ndd.as_batch(whole)
+    assert (cut.device, cut.layout, cut.shape) == (whole.device, "HWC", equal.shape)
+    for one, other in zip(numbers(ndd.flip(cut)), numbers(ndd.flip(equal)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    listed = ndd.batch([ragged.tensors[2], ragged.tensors[0]])
+    assert listed.device == ragged.device
+    for one, k in zip(numbers(listed), (2, 0), strict=True):
+        np.testing.assert_array_equal(one, PICTURES[k])
+    for one, k in zip(numbers(ndd.flip(ragged.select([2, 0]), horizontal=0)), (2, 0), strict=True):
+        np.testing.assert_array_equal(one, PICTURES[k])
+    broadcast = ndd.Batch.broadcast(whole, 2)
+    assert broadcast.shape == [whole.shape] * 2
+    repr(ragged)
+    ragged._repr_html_()
+    few = ndd.batch([np.arange(3)] * 2).gpu()
+    np.testing.assert_array_equal(numbers(ndd.as_tensor(few))[0], [[0, 1, 2]] * 2)
+    assert ndd.tensor([1, 2]).gpu()[1].item() == 2
