@@ -5,7 +5,7 @@
     cuda/         one GPU
     threads.py    worker threads, and threads that run calls in order
     buffers.py    pooled host memory
-    launch.py     how an operator describes kernel launches (`kernel.cuh` has the code that kernels share)
+    launch.py     how an operator describes kernel launches (`kernel.cuh`, `lines.cuh` and `few_bytes.cuh`: code that kernels share)
     select.py     the device that a `device_id` means on this machine
 
     allocator.py  Returns the C allocator's free pages to the system

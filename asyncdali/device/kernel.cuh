@@ -19,6 +19,7 @@ struct boolean { uint8 bits; };
 #define RESIDENT 1
 #endif
 #define KERNEL extern "C" __global__ void __launch_bounds__(256, RESIDENT)
+#define KERNEL_OF(resident) extern "C" __global__ void __launch_bounds__(256, resident)  // as KERNEL, with a limit of its own
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define WHOLE_WORD DEVICE
@@ -47,6 +48,10 @@ DEVICE int32 lanes_of(int64 width) { return width <= 128 ? 32 : width <= 256 ? 6
 #define FOR_ROWS(row, rows, lanes) \
     for (int64 row = (int64)blockIdx.x * (blockDim.x / (lanes)) + threadIdx.x / (lanes); row < (rows); \
          row += (int64)gridDim.x * (blockDim.x / (lanes)))
+#define MOST_ROWS 8  // of a block at a time, as a row has at least 32 threads of 256
+// The same for kernels with barriers: `first` is the first row of the block's rows, which may lie behind the last row of the sample.
+#define FOR_ROWS_TOGETHER(first, rows, lanes) \
+    for (int64 first = (int64)blockIdx.x * (blockDim.x / (lanes)); first < (rows); first += (int64)gridDim.x * (blockDim.x / (lanes)))
 #define FOR_COLUMNS(column, width, lanes) for (int32 column = threadIdx.x & ((lanes) - 1); column < (width); column += (lanes))
 
 // Split the index of the innermost axis off a flat index. Numbers below 2**32 use the 32-bit division, which is faster.

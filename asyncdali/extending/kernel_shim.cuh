@@ -8,6 +8,7 @@ struct Dim { unsigned x, y, z; };
 static thread_local Dim blockIdx, threadIdx, gridDim, blockDim;
 
 #define KERNEL extern "C" void
+#define KERNEL_OF(resident) KERNEL
 #define DEVICE static inline
 #define WHOLE_WORD static __attribute__((noinline, no_sanitize_address))
 #define DEVICE_MEMBER inline

@@ -42,7 +42,7 @@ _FLAGS = ("-std=c++17", "-O0", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-un
 _MORE_FLAGS = tuple(os.environ.get("ASYNCDALI_KERNEL_FLAGS", "").split())
 _SHARED = re.compile(r"^ *__shared__ [^;]*?\b(\w+)(?:\[[^;]*)?;", re.MULTILINE)
 """A declaration of shared memory. On a GPU its content is what earlier kernels left; here each block finds NaN."""
-_ENTRIES = re.compile(r"^(#(?:if|else|elif|endif).*)|^KERNEL (\w+)\(", re.MULTILINE)
+_ENTRIES = re.compile(r"^(#(?:if|else|elif|endif).*)|^KERNEL(?:_OF\(\d\))? (\w+)\(", re.MULTILINE)
 
 
 # --- kernels on the host

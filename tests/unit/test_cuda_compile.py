@@ -121,7 +121,7 @@ def variants(path):
     text = path.read_text()
     if '#include "samples.cuh"' in text:
         yield sample_kernel(path)
-    for entry in re.findall(r"^KERNEL (\w+)\(", text, re.MULTILINE)[:1]:  # a source is compiled as a whole, with all of its kernels
+    for entry in re.findall(r"^KERNEL(?:_OF\(\d\))? (\w+)\(", text, re.MULTILINE)[:1]:  # all kernels of a source are compiled
         pairs = TYPES + (HALVES if path.name in WITH_HALVES else [])
         for types in pairs if re.search(r"\bIN\b", text) else [None]:
             for macros in MACROS.get(path.name, [()]):

@@ -46,14 +46,38 @@ def test_a_region_of_many_rows():
     assert_rarely_apart(*both("resize", clips, "FHWC", size=[6.0, 31.0], **region))
 
 
+@pytest.mark.parametrize("kind", [types.INTERP_LINEAR, types.INTERP_NN], ids=["linear", "nearest"])
 @pytest.mark.parametrize("constants", [{"fill_value": 9.0}, {}], ids=["fill", "border"])
 @pytest.mark.parametrize("channels", [3, pytest.param(1, marks=SLOW), pytest.param(4, marks=SLOW)])
-def test_every_alignment_of_turned_rows(channels, constants):
+def test_every_alignment_of_turned_rows(channels, constants, kind):
     """Four pixels are computed together where the output's words begin. Rows of 1 to 9 pixels, and rows longer than a tile."""
     for width in (*range(1, 10), 255, 257, 258):
         samples = pictures([(5, 7), (31, 43), (1, 1), (2, 9)], channels)
         size = [7.0, float(width)]
-        assert_rarely_apart(*both("rotate", samples, "HWC", angle=17.0, size=size, **constants), part=0.05)
+        found = both("rotate", samples, "HWC", angle=17.0, size=size, interp_type=kind, **constants)
+        if kind == types.INTERP_NN:
+            for a, b in zip(*found, strict=True):
+                np.testing.assert_array_equal(a, b)
+        else:
+            assert_rarely_apart(*found, part=0.05)
+
+
+@pytest.mark.parametrize("name", ["sphere", "water", "experimental.warp_perspective"])
+@pytest.mark.parametrize("kind", [types.INTERP_LINEAR, types.INTERP_NN], ids=["linear", "nearest"])
+def test_every_alignment_of_displaced_rows(name, kind):
+    """Rows of 1 to 9 pixels and long ones, with groups inside, outside and at the border."""
+    shapes = [(6, width) for width in range(1, 10)] + [(3, 515), (40, 61)]
+    options = {"water": {"ampl_x": 4.5, "ampl_y": 3.0, "freq_y": 0.2}, "sphere": {}}.get(name)
+    if options is None:
+        options = {"matrix": [0.9, 0.1, 1.3, -0.1, 1.1, 0.7, 1e-3, 2e-3, 1.0]}
+    expected, found = both(name, pictures(shapes, 3), "HWC", interp_type=kind, fill_value=9.0, **options)
+    if kind == types.INTERP_NN and name != "experimental.warp_perspective":
+        for a, b in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(a, b)
+    elif kind == types.INTERP_NN:  # OpenCV's rounding of a position depends on the processor
+        assert np.mean([(a != b).mean() for a, b in zip(expected, found, strict=True)]) <= 0.01
+    else:
+        assert_rarely_apart(expected, found, part=0.02)
 
 
 @pytest.mark.parametrize("matrix", [

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch
-from ...device.launch import PACK, Kernel, Launch, Scratch, grid_of
+from ...device.launch import PACK, Kernel, Launch, Scratch, grid_of, row_grid
 from .jpeg_distortion_tables import DISTORTION_GPU, DISTORTION_RECORD
 
 _SOURCE = Path(__file__).with_name("jpeg_distortion_kernels.cu")
@@ -54,8 +54,9 @@ def distortion_launches(source: Batch, output: Batch, records: np.ndarray, divis
         inputs=source.addresses, outputs=output.addresses, records=records, divisors=divisors,
         planes=Scratch(_UNIT_BYTES * int(units.sum())), samples=count,
     )  # fmt: skip
-    packs = int((records[:, word.frames] * records[:, word.height] * -(-records[:, word.width] // PACK)).max())
+    pairs = int((records[:, word.frames] * (records[:, word.height] // 2 + 1)).max())
+    packs = -(-int(records[:, word.width].max()) // PACK)
     return [
         Launch(Kernel(_SOURCE, "distort"), entries, grid_of(int(units.max()), count, _UNITS)),
-        Launch(Kernel(_SOURCE, "color"), entries, grid_of(packs, count)),
+        Launch(Kernel(_SOURCE, "color"), entries, row_grid(pairs, packs, count)),
     ]

@@ -2,6 +2,7 @@
 
     displacement.py, displacement_kernels.py
                                         The shared part of sphere and water: every pixel is copied from a displaced position
+    quads.py, quads.cuh                 Kernels: four pixels of three bytes at a time
     remap.py                            experimental.remap: two maps give the source position of every pixel
     rotate.py, rotate_kernels.py, rotate_rules.py
                                         Rotate images, sequences and volumes about their centre

@@ -13,6 +13,7 @@ from ...types import DALIDataType, DALIInterpType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Spec
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
 from ..moves.strided import fill_values
+from .quads import in_quads
 
 IMAGE = Table(
     "IMAGE",
@@ -77,6 +78,7 @@ class Displacement(KernelOperator):
 
         def cuda() -> Cuda:
             types = (*types_of(source, output), ("WATER", int(self.warp == "water")))
-            return Cuda("displace", source.shapes[:, 0] * source.shapes[:, 1], each=PACK, types=types)
+            quads = source.dtype == DALIDataType.UINT8 and in_quads(*source.shapes.T)
+            return Cuda("displace_quads" if quads else "displace", source.shapes[:, 0] * source.shapes[:, 1], each=PACK, types=types)
 
         return self.made(source, output, entries, cuda, scratch)

@@ -1,7 +1,7 @@
 // rotate and warp_affine: inverse affine warp, nearest or linear. See rotate_tables.py.
 // Macros: IN, OUT element types; VOLUME 1: samples have a depth axis; CHANNELS: number of channels of all samples, 0 if samples differ.
 #define RESIDENT (VOLUME ? 1 : 4)  // pictures: 64 registers suffice; without a limit, 80 and three blocks
-#include "kernel.cuh"
+#include "quads.cuh"
 #include "rotate.py"
 
 #define RUN 256 // as _RUN of rotate_kernels.py
@@ -17,27 +17,6 @@ DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channe
 // The integer part of a position. Far positions are clamped, so that the result fits into 32 bits; they stay outside the picture.
 DEVICE int32 whole(float32 position) { return (int32)floorf(smaller(larger(position, -1e6f), 1e6f + 16777216.0f)); }
 
-// A function that is called and not inlined.
-#ifdef HOST_BUILD
-#define APART static
-DEVICE uint32 constant_word(int64 address) { return word_at(address); }
-#else
-#define APART static __device__ __noinline__
-DEVICE uint32 constant_word(int64 address) { return __ldg(at<const uint32>(address)); }
-#endif
-
-// Six neighbouring bytes. Only aligned words that contain at least one of the bytes are read.
-struct SixBytes { uint32 low, high; };
-DEVICE SixBytes six_bytes(int64 address) {
-    const int64 word = address & -4ll;
-    const int32 bits = 8 * (int32)(address & 3);
-    const uint32 a = constant_word(word), b = constant_word(word + 4), c = bits == 24 ? constant_word(word + 8) : 0;
-    return SixBytes{__funnelshift_r(a, b, bits), __funnelshift_r(b, c, bits)};
-}
-// Byte k as a float32. The byte becomes the lowest bits of 2**23, as in real() of a byte.
-DEVICE float32 byte_of(const SixBytes &bytes, int32 k) {
-    return __uint_as_float(__byte_perm(k < 4 ? bytes.low : bytes.high, 0x4b000000u, 0x7440u | (k & 3))) - 8388608.0f;
-}
 // Round a value from 0 to 255 as convert() does, which also clamps.
 template <class T> DEVICE T rounded(float32 value) {
     if constexpr (Same<T, uint8>::value) return (uint8)(__float_as_uint(__fadd_rz(value, 4194304.5f)) >> 1);
@@ -113,58 +92,46 @@ DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const in
     }
 }
 
-// The integer part of a position between -2**22 and 2**22, and the rest. Adding 1.5 * 2**23, rounded down, leaves the integer in the low
-// bits. Any other position gives an integer outside this range.
-DEVICE int32 floor_of(float32 position, float32 &rest) {
-    const float32 sum = __fadd_rd(position, 12582912.0f);
-    rest = position - (sum - 12582912.0f);
-    return (int32)__float_as_uint(sum) - 0x4b400000;
-}
-
-// The lowest bytes of four numbers, each shifted right by one bit.
-DEVICE uint32 packed(uint32 a, uint32 b, uint32 c, uint32 d) {
-    return __byte_perm(__byte_perm(a, b, 0x5410) >> 1, __byte_perm(c, d, 0x5410) >> 1, 0x6420);
-}
-
-#define QUAD 4
 static constexpr bool in_quads = CHANNELS == 3 && Same<IN, uint8>::value && Same<OUT, uint8>::value;
 
 // A pixel, as a function that is called: inlined, its code would need registers in the loop of the quads.
 APART void lone_pixel(const IN *source, float32 px, float32 py, const Source *s, OUT *to) { pixel(source, px, py, *s, to); }
 
+// The position, moved to the nearest pixel of 0..last. NaN stays.
+DEVICE float32 clamped(float32 position, float32 last) { return position < 0 ? 0 : position > last ? last : position; }
+
 // Four pixels of a row of the output. Pixel j lies `column[j]` pixels behind `to`; pixels from `count` on are not stored.
 DEVICE void quad(int64 source, const float32 *px, const float32 *py, const Source &s, int64 to, const int32 *column, int32 count, bool aligned) {
+    const int32 least = s.linear ? 2 : 1;  // pixels along each axis that a pixel is made of
+    const bool clamp = s.clamp && s.width >= least && s.height >= least;
     int32 place[QUAD];
     float32 fx[QUAD], fy[QUAD];
-    bool inside = true, outside = !s.clamp;
+    uint32 word[3], found = 0;
+    bool outside = !s.clamp, known = true;
     #pragma unroll
     for (int32 j = 0; j < QUAD; ++j) {
-        const int32 x = floor_of(px[j], fx[j]), y = floor_of(py[j], fy[j]);
-        inside = inside && (uint32)x < (uint32)(s.width - 1) && (uint32)y < (uint32)(s.height - 1);
-        outside = outside && (px[j] < -1 || px[j] >= (float32)s.width || py[j] < -1 || py[j] >= (float32)s.height);
+        float32 across = px[j], down = py[j];
+        if (clamp) across = clamped(across, s.last_column), down = clamped(down, s.last_row);
+        int32 x = floor_of(across, fx[j]), y = floor_of(down, fy[j]);
+        known = known && is_exact(x) && is_exact(y);
+        if (clamp && s.linear) {  // A pixel of the border is the second one of a pair.
+            if (x == s.width - 1) x -= 1, fx[j] = 1;
+            if (y == s.height - 1) y -= 1, fy[j] = 1;
+        }
+        if ((uint32)x < (uint32)(s.width - least + 1) && (uint32)y < (uint32)(s.height - least + 1)) found |= 1u << j;
+        outside = outside && (across < -1 || across >= (float32)s.width || down < -1 || down >= (float32)s.height);
         place[j] = (y * s.width + x) * 3;
     }
-    uint32 word[3];
-    if (inside) {
-        uint32 sum[3 * QUAD];
-        SixBytes high[QUAD], low[QUAD];
+    const uint32 fill = 0x01010101u * (uint32)(uint8)convert<uint8>(s.fill);
+    if (outside) {
+        word[0] = word[1] = word[2] = fill;
+    } else if (s.linear && found == 15) {
+        blend<true>(source, 3 * s.width, place, fx, fy, word);
+    } else if (!s.linear && known && (found == 15 || !s.clamp)) {
+        uint32 one[QUAD];
         #pragma unroll
-        for (int32 j = 0; j < QUAD; ++j) {
-            high[j] = six_bytes(source + place[j]), low[j] = six_bytes(source + place[j] + 3 * s.width);
-        }
-        #pragma unroll
-        for (int32 j = 0; j < QUAD; ++j) {
-            #pragma unroll
-            for (int32 c = 0; c < 3; ++c) {
-                const float32 one = byte_of(high[j], c), other = byte_of(low[j], c);
-                const float32 over = fmaf(byte_of(high[j], c + 3) - one, fx[j], one), under = fmaf(byte_of(low[j], c + 3) - other, fx[j], other);
-                sum[3 * j + c] = __float_as_uint(__fadd_rz(fmaf(under - over, fy[j], over), 4194304.5f));
-            }
-        }
-        #pragma unroll
-        for (int32 k = 0; k < 3; ++k) word[k] = packed(sum[4 * k], sum[4 * k + 1], sum[4 * k + 2], sum[4 * k + 3]);
-    } else if (outside) {
-        word[0] = word[1] = word[2] = 0x01010101u * (uint32)(uint8)convert<uint8>(s.fill);
+        for (int32 j = 0; j < QUAD; ++j) one[j] = found >> j & 1 ? three_bytes(source + place[j]) : fill;
+        joined(one, word);
     } else {
         #pragma unroll 1
         for (int32 j = 0; j < count; ++j) {
@@ -178,11 +145,7 @@ DEVICE void quad(int64 source, const float32 *px, const float32 *py, const Sourc
         }
         return;
     }
-    if (aligned) {
-        #pragma unroll
-        for (int32 k = 0; k < 3; ++k) at<uint32>(to + 3 * column[0])[k] = word[k];
-        return;
-    }
+    if (aligned) return store_quad(to + 3 * column[0], word);
     #pragma unroll
     for (int32 k = 0; k < 3 * QUAD; ++k) {
         if (k / 3 < count) at<uint8>(to + 3 * column[k / 3])[k % 3] = (uint8)(word[k / 4] >> 8 * (k % 4));
@@ -254,7 +217,7 @@ struct Part {
     DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
         const int64 *r = array<int64>(context, ROTATE_RECORDS) + ROTATE_RECORD_WORDS * sample;
         const int64 height = r[ROTATE_RECORD_IN_HEIGHT], width = r[ROTATE_RECORD_IN_WIDTH], channels = r[ROTATE_RECORD_CHANNELS];
-        const bool linear = context[ROTATE_LINEAR] != 0, fits = larger(height, width) < 1 << 22 && height * width < 1 << 29;
+        const bool linear = context[ROTATE_LINEAR] != 0;
         plane = height * width * channels, record = r, maps = array<float32>(context, ROTATE_MAPS);
         source = address(context, ROTATE_INPUTS, sample), out = address(context, ROTATE_OUTPUTS, sample);
         out_width = r[ROTATE_RECORD_OUT_WIDTH], out_height = r[ROTATE_RECORD_OUT_HEIGHT];
@@ -263,7 +226,7 @@ struct Part {
         columns = lanes_of(out_width), lines = TILE / columns, across = (int32)((out_width + columns - 1) / columns);
         shape.height = (int32)height, shape.width = (int32)width, shape.channels = (int32)channels;
         shape.last_column = exact(width - 1), shape.last_row = exact(height - 1), shape.fill = *array<float32>(context, ROTATE_FILL);
-        shape.clamp = context[ROTATE_CLAMP] != 0 && plane != 0, shape.linear = linear, shape.quads = in_quads && linear && fits && plane != 0;
+        shape.clamp = context[ROTATE_CLAMP] != 0 && plane != 0, shape.linear = linear, shape.quads = in_quads && fits_quads(height, width) && plane != 0;
     }
     DEVICE_MEMBER int64 tiles() const { return (rows + lines - 1) / lines * across; }
     DEVICE_MEMBER void begin(int64 tile) {

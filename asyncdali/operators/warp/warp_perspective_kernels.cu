@@ -1,6 +1,7 @@
 // experimental.warp_perspective. The arithmetic is that of OpenCV's warpPerspective (version 5), so results equal those of the CPU.
 // Macros: IN element type; INTERPOLATION: 0 nearest, 1 linear, 2 cubic.
 #include "../filters/borders.cuh"
+#include "quads.cuh"
 #include "warp_perspective_tables.py"
 
 #define STEPS 32  // linear interpolation of `coarse` rounds positions to 1/32 of a pixel
@@ -192,31 +193,105 @@ DEVICE void cubic(const Image &image, const float32 *f, int64 y, int64 x, IN *ou
     }
 }
 
+// A row of the output.
+struct Line {
+    Image image;
+    IN *out;
+    const float64 *map;
+    int64 y;
+    float32 f[9];
+
+    DEVICE_MEMBER void begin(const int64 *context, int64 sample, int64 line) {
+        const int64 *r = array<int64>(context, PERSPECTIVE_RECORDS) + PERSPECTIVE_RECORD_WORDS * sample;
+        const int64 height = r[PERSPECTIVE_RECORD_HEIGHT], width = r[PERSPECTIVE_RECORD_WIDTH], channels = r[PERSPECTIVE_RECORD_CHANNELS];
+        int64 rest = line;
+        y = take(rest, r[PERSPECTIVE_RECORD_ROWS]);
+        const int64 plane = take(rest, r[PERSPECTIVE_RECORD_PLANES]), frame = rest;
+        const int64 before = frame * r[PERSPECTIVE_RECORD_STEP] * r[PERSPECTIVE_RECORD_PLANES] + plane;
+        const IN *pixels = at<const IN>(address(context, PERSPECTIVE_INPUTS, sample)) + before * height * width * channels;
+        image = {pixels, array<float32>(context, PERSPECTIVE_FILLS) + 4 * sample, height, width, channels, context[PERSPECTIVE_BORDER]};
+        out = at<IN>(address(context, PERSPECTIVE_OUTPUTS, sample)) + line * r[PERSPECTIVE_RECORD_COLUMNS] * channels;
+        map = array<float64>(context, PERSPECTIVE_MAPS) + 9 * (r[PERSPECTIVE_RECORD_FIRST] + frame);
+        for (int k = 0; k < 9; ++k) f[k] = (float32)map[k];
+    }
+};
+
+DEVICE int64 lines_of(const int64 *r) { return r[PERSPECTIVE_RECORD_FRAMES] * r[PERSPECTIVE_RECORD_PLANES] * r[PERSPECTIVE_RECORD_ROWS]; }
+
 KERNEL warp_perspective(const int64 *context) {
     FOR_SAMPLES(sample, context[PERSPECTIVE_SAMPLES]) {
         const int64 *r = array<int64>(context, PERSPECTIVE_RECORDS) + PERSPECTIVE_RECORD_WORDS * sample;
-        const int64 rows = r[PERSPECTIVE_RECORD_ROWS], columns = r[PERSPECTIVE_RECORD_COLUMNS], planes = r[PERSPECTIVE_RECORD_PLANES];
-        Image image = {
-            nullptr, array<float32>(context, PERSPECTIVE_FILLS) + 4 * sample, r[PERSPECTIVE_RECORD_HEIGHT], r[PERSPECTIVE_RECORD_WIDTH],
-            r[PERSPECTIVE_RECORD_CHANNELS], context[PERSPECTIVE_BORDER],
-        };
-        const bool by_steps = INTERPOLATION != 2 && (Same<IN, int16>::value || image.channels == 2);
+        const int64 rows = r[PERSPECTIVE_RECORD_ROWS], columns = r[PERSPECTIVE_RECORD_COLUMNS], channels = r[PERSPECTIVE_RECORD_CHANNELS];
+        const bool by_steps = INTERPOLATION != 2 && (Same<IN, int16>::value || channels == 2);
         const int32 lanes = lanes_of(columns);
-        FOR_ROWS(line, r[PERSPECTIVE_RECORD_FRAMES] * planes * rows, lanes) {
-            int64 rest = line;
-            const int64 y = take(rest, rows), plane = take(rest, planes), frame = rest;
-            const int64 before = frame * r[PERSPECTIVE_RECORD_STEP] * planes + plane;
-            image.pixels = at<const IN>(address(context, PERSPECTIVE_INPUTS, sample));
-            image.pixels += before * image.height * image.width * image.channels;
-            IN *out = at<IN>(address(context, PERSPECTIVE_OUTPUTS, sample)) + line * columns * image.channels;
-            const float64 *map = array<float64>(context, PERSPECTIVE_MAPS) + 9 * (r[PERSPECTIVE_RECORD_FIRST] + frame);
-            float32 f[9];
-            for (int k = 0; k < 9; ++k) f[k] = (float32)map[k];
+        FOR_ROWS(line, lines_of(r), lanes) {
+            Line row;
+            row.begin(context, sample, line);
             FOR_COLUMNS(x, columns, lanes) {
-                IN *to = out + x * image.channels;
-                if (INTERPOLATION == 2) cubic(image, f, y, x, to);
-                else if (by_steps) coarse(image, map, y, x, rows, columns, to);
-                else fine(image, f, y, x, to);
+                IN *to = row.out + x * channels;
+                if (INTERPOLATION == 2) cubic(row.image, row.f, row.y, x, to);
+                else if (by_steps) coarse(row.image, row.map, row.y, x, rows, columns, to);
+                else fine(row.image, row.f, row.y, x, to);
+            }
+        }
+    }
+}
+
+// ------------------------------------------------------------ images of three bytes per pixel, four pixels at a time; nearest or linear
+
+APART void fine_pixels(const Line *row, int32 begin, int32 end) {
+    for (int32 x = begin; x < end; ++x) fine(row->image, row->f, row->y, x, row->out + x * row->image.channels);
+}
+
+// Four pixels of a row, from pixel `x` on, as words. False: some of them are at the border.
+DEVICE bool quad(const Line &row, int32 x, uint32 *word) {
+    const int32 height = (int32)row.image.height, width = (int32)row.image.width, more = INTERPOLATION == 1;
+    const float32 *f = row.f, down = (float32)row.y, base = f[7] * down + f[8], base_u = f[1] * down + f[2], base_v = f[4] * down + f[5];
+    int32 place[QUAD], found = 0, outside = 0;
+    float32 fx[QUAD], fy[QUAD];
+    #pragma unroll
+    for (int32 j = 0; j < QUAD; ++j) {
+        const float32 right = (float32)(x + j), w = fmaf(f[6], right, base);
+        const float32 u = fmaf(f[0], right, base_u) / w, v = fmaf(f[3], right, base_v) / w;
+        const int32 column = more ? floor_of(u, fx[j]) : nearest_of(u), line = more ? floor_of(v, fy[j]) : nearest_of(v);
+        if ((uint32)column < (uint32)(width - more) && (uint32)line < (uint32)(height - more)) found |= 1 << j;
+        if (column < -more || column >= width || line < -more || line >= height) outside |= 1 << j;
+        place[j] = (line * width + column) * 3;
+    }
+    uint32 one[QUAD];
+    if (found == 15) {
+        if (more) {
+            blend<false>((int64)row.image.pixels, 3 * width, place, fx, fy, word);
+            return true;
+        }
+        #pragma unroll
+        for (int32 j = 0; j < QUAD; ++j) one[j] = three_bytes((int64)row.image.pixels + place[j]);
+    } else if (outside == 15 && row.image.border == 4) {
+        const float32 *fill = row.image.fill;
+        one[0] = one[1] = one[2] = one[3] = (uint32)(uint8)fill[0] | (uint32)(uint8)fill[1] << 8 | (uint32)(uint8)fill[2] << 16;
+    } else {
+        return false;
+    }
+    joined(one, word);
+    return true;
+}
+
+KERNEL_OF(4) warp_perspective_quads(const int64 *context) {
+    __shared__ Line rows[MOST_ROWS];  // in shared memory, so that the loops have registers left
+    FOR_SAMPLES(sample, context[PERSPECTIVE_SAMPLES]) {
+        const int64 *r = array<int64>(context, PERSPECTIVE_RECORDS) + PERSPECTIVE_RECORD_WORDS * sample;
+        const int32 width = (int32)r[PERSPECTIVE_RECORD_COLUMNS], lanes = lanes_of(width / QUAD + 1);
+        FOR_ROWS_TOGETHER(first, lines_of(r), lanes) {
+            Line &row = rows[threadIdx.x / lanes];
+            const int64 line = first + threadIdx.x / lanes;
+            __syncthreads();
+            if (threadIdx.x % lanes == 0 && line < lines_of(r)) row.begin(context, sample, line);
+            __syncthreads();
+            if (line >= lines_of(r)) continue;
+            FOR_QUADS(x, (int64)row.out, width, lanes) {
+                uint32 word[3];
+                if (x >= 0 && x + QUAD <= width && quad(row, x, word)) store_quad((int64)row.out + 3 * x, word);
+                else fine_pixels(&row, larger(x, 0), smaller(x + QUAD, width));
             }
         }
     }

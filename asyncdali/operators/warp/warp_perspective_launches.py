@@ -9,6 +9,8 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of, row_grid
+from ...types import DALIDataType
+from .quads import in_quads
 from .warp_perspective_tables import PERSPECTIVE, PERSPECTIVE_RECORD
 
 _SOURCE = Path(__file__).with_name("warp_perspective_kernels.cu")
@@ -52,7 +54,10 @@ def perspective_launches(
         border=BORDERS.index(sampling.border), corner=sampling.corner, inverted=sampling.inverted, samples=count,
     )  # fmt: skip
     rows, columns = int((frames * records[:, word.planes] * records[:, word.rows]).max()), int(records[:, word.columns].max())
-    launches = [Launch(Kernel(_SOURCE, "warp_perspective", macros), entries, row_grid(rows, columns, count))]
+    images = (records[:, place] for place in (word.height, word.width, word.channels))
+    quads = source.dtype == DALIDataType.UINT8 and sampling.interpolation < 2 and in_quads(*images)
+    entry = "warp_perspective_quads" if quads else "warp_perspective"
+    launches = [Launch(Kernel(_SOURCE, entry, macros), entries, row_grid(rows, columns, count))]
     if late:
         launches.insert(0, Launch(Kernel(_SOURCE, "prepare_maps", macros), entries, grid_of(int(frames.max()), count)))
     return launches
