@@ -213,7 +213,7 @@ def laid_out(entries: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
     try:
         words, arrays = words_of(entries)
         table = table_of(words)
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: NumPy 1
         if not _has_handles(entries):
             raise
         return Declared(tuple(entries)), []  # type: ignore[return-value]  # plans treat it as a table

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from asyncdali.compiled import tables
 from asyncdali.compiled.addresses import address_of
 from asyncdali.compiled.intrinsics import load_i64, view_i64
 from asyncdali.compiled.step import inlined, step
-from asyncdali.compiled.tables import SAMPLES, Field, Table, laid_out
+from asyncdali.compiled.tables import SAMPLES, Declared, Field, Handle, Table, laid_out
 from asyncdali.device.launch import Kernel, source_of
 
 ROOT = Path(__file__).resolve().parents[2] / "asyncdali"
@@ -61,6 +62,21 @@ def test_arrays_become_addresses_and_are_kept():
     records = RECORD.zeros(2)
     table, keep = laid_out(TABLE.entries(samples=2, factor=3, records=records))
     assert table.tolist() == [address_of(records), 3, 2] and keep[0] is records
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError])
+def test_a_handle_declares_a_table_with_any_numpy(error, monkeypatch):
+    """NumPy 1 raises ValueError for what is no number, NumPy 2 TypeError."""
+
+    def refused(words):
+        raise error("no number")
+
+    monkeypatch.setattr(tables, "table_of", refused)
+    handle = Handle("position")
+    table, kept = laid_out([1, (2, handle)])
+    assert isinstance(table, Declared) and table.entries == (1, (2, handle)) and kept == []
+    with pytest.raises(error):
+        laid_out([1, 2])
 
 
 def test_a_step_reads_words_by_name():
