@@ -113,6 +113,7 @@ def measure(
         outputs = run.batch()
     if step is not None:
         step.calibrate(outputs, min(iterations, _ROUNDS_ALONE))
+        run.batch()  # the calibration counts as time between the two calls, which must not be part of the measurement
     machine.forget_peak()
     counters.forget_slowest()
     counters.always_processor = True

@@ -123,7 +123,13 @@ def run(text: str, folder: Path) -> list[str]:
         kernel = jupyter_client.AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
         client = nbclient.NotebookClient(made, kernel, timeout=SECONDS, resources={"metadata": {"path": str(folder)}})
         client.execute(env={**os.environ, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"})
-    return ["".join(out.text for out in cell.outputs if out.get("name") == "stdout") for cell in made.cells if cell.cell_type == "code"]
+    code = [cell for cell in made.cells if cell.cell_type == "code"]
+    return [_shown("".join(out.text for out in cell.outputs if out.get("name") == "stdout"), folder) for cell in code]
+
+
+def _shown(printed: str, folder: Path) -> str:
+    """What a cell printed, without the folder of the run, and without messages of Ray's daemon, which come at any time."""
+    return re.sub(r"^.*\(raylet\).*\n", "", printed.replace(f"{folder}/", ""), flags=re.M)
 
 
 def with_outputs(text: str, printed: list[str]) -> str:

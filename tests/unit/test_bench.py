@@ -23,7 +23,7 @@ from asyncdali.compiled import crew
 from asyncdali.compiled.step import Compiled
 from asyncdali.runtime.work import pace
 from asyncdali.tooling import bench, interpreter, program, report, trace
-from asyncdali.tooling.consumer import TrainingStep
+from asyncdali.tooling.consumer import TrainingStep, UserStep
 from asyncdali.tooling.interpreter import interpreter_time
 from asyncdali.tooling.measure import measure
 from asyncdali.tooling.trace import Span, TraceRecorder
@@ -286,6 +286,14 @@ def test_a_training_step_of_the_user(capsys, target, tmp_path):
 def test_a_sweep_of_decoders_needs_a_decoder(capsys, target):
     status, _, err = run(capsys, target("small"), "--iterations", "2", "--sweep", "decoder=cpu,all")
     assert status == 1 and 'no decoder of JPEGs with device="mixed"' in err
+
+
+def test_the_calibration_of_a_step_is_not_part_of_the_measurement(target):
+    """Once the steps of the calibration counted as time of the consumer, which then took 196 % of the time."""
+    pipeline = program.make(program.load(target("small")), {})
+    found = measure(pipeline, 5, {}, UserStep("step", lambda *outputs: time.sleep(0.01)))
+    assert 0.03 <= found.statistics["consumer"]["away_seconds"] <= found.seconds
+    pipeline.close()
 
 
 def test_stalls_are_waits_for_batches(target):
