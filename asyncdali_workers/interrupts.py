@@ -118,7 +118,8 @@ class uninterrupted:
 class delayed(uninterrupted):
     """As :class:`uninterrupted`, for a step of the user's code that an exception would leave without a way to go on, as a generator.
 
-    After :data:`LIMIT` seconds, or when the signal comes again, its handler runs at once: the code may never end.
+    After :data:`LIMIT` seconds, or when the signal comes again, its handler runs at once: the code may never end. Seconds in which this
+    process was stopped, or got no processor, do not count.
     """
 
     __slots__ = ()
@@ -127,6 +128,8 @@ class delayed(uninterrupted):
 
 LIMIT = 1.0
 """Seconds that :class:`delayed` delays a handler at most."""
+ROUNDS = 20
+"""Parts in which a thread waits for the limit. A stop of the process lengthens one part, whatever it takes."""
 
 
 def _install(numbers: Iterable[int], handlers: Iterable[object]) -> None:
@@ -168,9 +171,11 @@ class _Later:
             self._block.handle(number, frame)
 
     def _remind(self, number: int) -> None:
-        time.sleep(LIMIT)
-        if self._block._later is self and any(number == other for other, _ in self.came):  # the block has not ended
-            pthread_kill(_main or 0, number)  # not to the process: the main thread may be in a system call
+        for _ in range(ROUNDS):
+            time.sleep(LIMIT / ROUNDS)
+            if self._block._later is not self or all(number != other for other, _ in self.came):  # the block has ended
+                return
+        pthread_kill(_main or 0, number)  # not to the process: the main thread may be in a system call
 
 
 _EXIT = uninterrupted.__exit__.__code__

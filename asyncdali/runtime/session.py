@@ -320,17 +320,18 @@ class Session:
         with self._fetching.held():
             record = self._oldest(complete=stream is None)
             outputs = self._outputs(record, stream)
-            error, record.error = record.error, None
+            error = record.error
             if isinstance(error, PipelineClosed):
                 self.check_open()
             try:
                 keep(record, outputs if error is None else error.with_traceback(None))  # without frames, which refer to the consumer
             finally:
                 del error
-            self._take(record)
+            self.drop(record)
 
     def drop(self, record: Record) -> None:
         """The consumer has this iteration already."""
+        record.error = None  # only now: before, an interrupt would lose it
         if record in self.in_flight:
             self._take(record)
 

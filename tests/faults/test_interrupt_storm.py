@@ -214,3 +214,51 @@ BLOCKED = """
 def test_a_generator_that_blocks_is_interrupted_after_a_while():
     """Handlers are delayed while a generator is asked, but not longer than a second."""
     assert run_script(BLOCKED, timeout=60).stdout == "interrupted\n"
+
+
+STOPPED = """
+    import os, signal, sys, time
+    import numpy as np
+    from asyncdali import Pipeline, fn
+
+    class Late(Exception):
+        pass
+
+    def late(*_):
+        raise Late
+
+    def counts():
+        signal.raise_signal(signal.SIGALRM)  # noted until the generator has given its batch
+        parent, child = os.getpid(), os.fork()
+        if not child:
+            time.sleep(0.1)  # meanwhile the thread that ends the delay begins to wait
+            os.kill(parent, signal.SIGSTOP)
+            time.sleep(1.3)
+            os.kill(parent, signal.SIGCONT)
+            os._exit(0)
+        os.waitpid(child, 0)
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            pass
+        for k in range(3):
+            yield np.full((1, 1), k)
+
+    signal.signal(signal.SIGALRM, late)
+    pipe = Pipeline(1, 1, seed=1, prefetch_queue_depth=1)
+    with pipe:
+        pipe.set_outputs(fn.external_source(counts))
+    pipe.build()
+    interrupts, found = 0, []
+    while len(found) < 3:
+        try:
+            found.append(pipe.run()[0].as_array().item())
+        except Late:
+            interrupts += 1
+    print(interrupts, found)
+    pipe.close()
+"""
+
+
+def test_a_stop_of_the_process_does_not_count_as_a_generator_that_blocks():
+    """A process may be stopped, or get no processor, for longer than the limit. The generator goes on afterwards."""
+    assert run_script(STOPPED, timeout=60).stdout == "1 [0, 1, 2]\n"
