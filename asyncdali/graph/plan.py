@@ -174,18 +174,22 @@ def build_plan(
     seeds: Callable[[int], int],
     fuse_device: bool = False,
     passes: bool = True,
+    whole: Sequence[DataNode] = (),
 ) -> Plan:
     """The plan of the pipeline that `definition` belongs to; `fuse_device` as in :func:`cut_segments`. RuntimeError on name clashes.
 
-    `passes`: run the passes that save time; they replace operators.
+    `passes`: run the passes that save time; they replace operators. `whole`: all outputs of a pipeline of which only `outputs` are made.
+    Its operators keep their automatic seeds, and those that nothing but their effects needs do not run.
     """
-    builder = reachable(outputs, instances, seeds)
+    builder = reachable(outputs, () if whole else instances, seeds)
+    numbering = reachable(whole, instances, seeds) if whole else builder
     check_names(builder.order, definition)
     edges: dict[tuple[int, int, str], int] = {}
     merged: dict[Any, PlannedOperator] = {}
     operators: list[PlannedOperator] = []
     counter = iter(range(1 << 60))
     assigned: dict[int, int] = {}
+    seeded = {id(instance): numbering.seed_of(instance, assigned) for instance in numbering.order}
 
     def edge(node: DataNode) -> int:
         key = (id(node.source), node.index, node.device)
@@ -200,7 +204,7 @@ def build_plan(
         return edges[key]
 
     for instance in builder.order:
-        seed = builder.seed_of(instance, assigned)
+        seed = seeded[id(instance)]
         inputs = [edge(node) for node in instance.inputs]
         arguments = {name: edge(node) for name, node in instance.argument_inputs.items()}
         key = _merge_key(instance, seed, inputs, arguments, instance.schema)

@@ -98,6 +98,11 @@ class Reporting(Front):
         from ..provenance.report import provenance_at
 
         self._core.refuse_in_callbacks("provenance()")
+        self._core.built()
+        if self._core.processes.streams:
+            from .replaying import provenance_behind
+
+            return provenance_behind(self._core, step)
         return provenance_at(self._core.built(), step)
 
     def show(self, step: int | None = None, sample: int | None = None, *, grid: bool = False, compare: int | None = None) -> Page:

@@ -11,6 +11,7 @@ import copy
 import functools
 import hashlib
 import secrets
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..runtime.blueprint import Calling
     from ..sources.ports import Port
     from ..sources.pullers import Puller
+    from .walking import StepWalk
 
 
 def regroupings(order: Sequence[OperatorInstance]) -> list[Regrouping]:
@@ -81,6 +83,9 @@ class Streams:
         self._started = False
         self.seed: int | None = None
         """The seed that the parts' seeds come from. It is drawn once if the pipeline has none."""
+        self.walk: StepWalk | None = None
+        """How far ``Pipeline.provenance`` has walked. Only for a thread that holds `walking`."""
+        self.walking = threading.Lock()
 
     def start(self, core: Any) -> None:
         """Make the cores and start their processes, which have to be forked before a GPU is used."""
@@ -96,11 +101,7 @@ class Streams:
             if self.seed is None:
                 self.seed = secrets.randbits(62) if core.options.seed is None else int(core.options.seed)
             core.processes.unfinished.append(self.close)
-            saved = _saved(core.options)
-            for number, group in enumerate(groups):
-                made = self._cores[id(group)] = []
-                for k, part in enumerate(group.parts):
-                    made.append(_core_of(core, part, _seed_of(self.seed, number, k), _checkpoint_of(saved, group, k)))
+            self._cores = part_cores(core, core.options, self.seed, groups)
             for part_core in self._own():
                 part_core.start_workers()
         self._started = True
@@ -131,6 +132,7 @@ class Streams:
         regrouper: Any = puller.regrouper
         with core.built().producer.asking():  # no batch is formed meanwhile, on the thread that asks sources for `run_async`
             regrouper.change(weights, at, puller.position.state.step)
+        self._end_walk()
 
     def part_epochs(self, core: Any, name: str | None) -> list[int]:
         """See ``Pipeline.part_epochs``."""
@@ -140,6 +142,10 @@ class Streams:
         """See ``Pipeline.padding``."""
         state: BatchingState = _only(core, Batching, BatchBy.schema.name, "that could have padding", name).position.state
         return state.padding
+
+    def of(self, group: Regrouping) -> list[Any]:
+        """The cores of the parts of a regrouping."""
+        return self._cores[id(group)]
 
     def __bool__(self) -> bool:
         """Whether the pipeline has select or mix."""
@@ -153,14 +159,26 @@ class Streams:
         return [core for cores in self._cores.values() for core in cores]
 
     def _close(self, group: Regrouping) -> None:
+        self._end_walk()
         for core in self._cores.get(id(group), ()):
             core.close()
 
     def close(self) -> None:
         """Close all parts. Idempotent."""
+        self._end_walk()
         for core in self._own():
             core.close()
         self._cores, self._started = {}, False
+
+    def _end_walk(self) -> None:
+        if not self.walking.acquire(timeout=1.0):
+            return  # the thread that walks closes the walk, when it finds the pipeline closed
+        try:
+            walk, self.walk = self.walk, None
+        finally:
+            self.walking.release()
+        if walk is not None:
+            walk.close()
 
 
 def _only(core: Any, kind: type, operator: str, what: str, name: str | None) -> RegroupedPuller:
@@ -251,9 +269,19 @@ def _seed_of(seed: int, regrouping: int, part: int) -> int:
     return int.from_bytes(digest, "little") >> 2
 
 
-def _core_of(whole: Any, part: DeclaredPart, seed: int, checkpoint: bytes | None) -> Any:
-    """The core of a part of the pipeline whose core is `whole`."""
-    options = copy.copy(whole.options)
+def part_cores(whole: Any, options: PipelineOptions, seed: int, groups: Sequence[Regrouping]) -> dict[int, list[Any]]:
+    """The cores of the parts of the pipeline whose core is `whole`, by the id of the regrouping. They have these `options`."""
+    saved = _saved(options)
+    return {
+        id(group): [
+            _core_of(whole, options, part, _seed_of(seed, number, k), _checkpoint_of(saved, group, k)) for k, part in enumerate(group.parts)
+        ]
+        for number, group in enumerate(groups)
+    }
+
+
+def _core_of(whole: Any, given: PipelineOptions, part: DeclaredPart, seed: int, checkpoint: bytes | None) -> Any:
+    options = copy.copy(given)
     options.seed, options.checkpoint = seed, checkpoint
     options.output_dtype = options.output_ndim = options.output_layout = None
     front = PartFront(whole)

@@ -203,7 +203,7 @@ def _thumb(step: ReplayedStep, index: int) -> str:
     """A small picture of the outputs, and the file."""
     place = step.places[index] if index < len(step.places) else index
     taken = step.provenance.sample(place) if place < step.provenance.samples else {"readers": {}, "replaced": {}}
-    files = [str(one["file"]).rpartition("/")[2] for one in {**taken["readers"], **taken["replaced"]}.values()]
+    files = [str(one["file"]).rpartition("/")[2] for one in _taken(taken)]
     widest = _THUMB if _count(step) <= _MANY else _SMALL_THUMB
     picture = ""
     if step.outputs:
@@ -219,13 +219,21 @@ def _thumb(step: ReplayedStep, index: int) -> str:
     return f'<a href="#sample{index}" data-sample="{index}">{picture}<br>{index} {escaped(", ".join(files))}</a>'
 
 
+def _taken(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The samples of readers that a sample was made of."""
+    found = list({**told["readers"], **told["replaced"]}.values())
+    for regrouped in told.get("regrouped", {}).values():
+        found += _taken(regrouped)
+    return found
+
+
 def _article(step: ReplayedStep, prefix: str, order: Sequence[int], left: tuple[int, int], chosen: bool) -> str:
     """One step: the graph, and the samples in the given order. `left`: bytes for samples with all operators, and for all samples."""
     told = step.provenance
     error = f'<p class="error">This step fails: {escaped(step.error)}</p>' if step.error else ""
     error += "".join(_warnings(step, k, told.sample(k)) for k in range(told.samples) if k in step.bad and k not in step.places)
-    graph = f'<div class="graph">{svg(step.plan)}</div>'
-    names = {edge: name for item in step.operators for edge, name in _edges(item).items()}
+    parts = "".join(f"<h3>{escaped(title)}</h3>{svg(plan)}" for title, plan in step.parts)
+    graph = f'<div class="graph">{parts}{"<h3>behind</h3>" if parts else ""}{svg(step.plan)}</div>'
     sections: dict[int, str] = {}
     used = 0
     for index in order if step.outputs else ():
@@ -233,13 +241,13 @@ def _article(step: ReplayedStep, prefix: str, order: Sequence[int], left: tuple[
             continue
         if used >= left[1] and sections:
             break
-        sections[index] = _sample(step, prefix, index, names, used < left[0] or not sections, index == order[0])
+        sections[index] = _sample(step, prefix, index, used < left[0] or not sections, index == order[0])
         used += len(sections[index])
     body = "".join(sections[index] for index in sorted(sections))
     return f'<article{" class=chosen" if chosen else ""} data-step="{told.step}"><h2>{_title(step)}</h2>{error}{graph}{body}</article>'
 
 
-def _sample(step: ReplayedStep, prefix: str, index: int, names: Mapping[int, str], whole: bool, chosen: bool) -> str:
+def _sample(step: ReplayedStep, prefix: str, index: int, whole: bool, chosen: bool) -> str:
     place = step.places[index]
     told = step.provenance.sample(place)
     arrays = _arrays(step.outputs, index)
@@ -252,13 +260,11 @@ def _sample(step: ReplayedStep, prefix: str, index: int, names: Mapping[int, str
             shown = rendered(array, tensors.layout(), marks, name=name, rate=rates.get(edge, 0), player=whole)
         about = summary(array, tensors.dtype, tensors.layout())
         figures.append(f"<figure>{shown}<figcaption>{escaped(name)}<br>{about}</figcaption></figure>")
-    drawn = [(name, str(value)) for name, value in told["draws"].items()]
-    drawn += [(name, f"window {window['anchor']} + {window['shape']}") for name, window in told["windows"].items()]
-    draws = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in drawn)
+    draws = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in _drawn(told))
     rows = f'<p><button type="button" data-whole="{index}">show this sample after every operator</button></p>'
     if whole:
         players = iter(range(_PLAYERS))
-        rows = f"<table>{''.join(_operator(item, index, names, told, rates, players) for item in step.operators)}</table>"
+        rows = "".join(_before(step, place, players)) + _rows(step, index, told, rates, players)
     return (
         f'<section class="sample{" chosen" if chosen else ""}" id="{prefix}{index}" data-sample="{index}"><h2>Sample {index}</h2>'
         f'<div class="origin"><p>{"<br>".join(map(escaped, _origin(told)))}</p>{_warnings(step, place, told)}</div>'
@@ -267,12 +273,48 @@ def _sample(step: ReplayedStep, prefix: str, index: int, names: Mapping[int, str
     )
 
 
+def _drawn(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The draws and windows of a sample; those before a regrouping first."""
+    for regrouped in told["regrouped"].values():
+        yield from _drawn(regrouped)
+    for name, value in told["draws"].items():
+        yield name, str(value)
+    for name, window in told["windows"].items():
+        if window:
+            yield name, f"window {window['anchor']} + {window['shape']}"
+
+
+def _rows(step: ReplayedStep, index: int, told: Mapping[str, Any], rates: Mapping[int, float], players: Iterator[int]) -> str:
+    """A sample after every operator."""
+    names = {edge: name for item in step.operators for edge, name in _edges(item).items()}
+    return f"<table>{''.join(_operator(item, index, names, told, rates, players) for item in step.operators)}</table>"
+
+
+def _before(step: ReplayedStep, place: int, players: Iterator[int]) -> Iterator[str]:
+    """The raw sample from which a regrouping has chosen this one, after every operator of its part."""
+    for raw in step.before(place):
+        told = raw.step.provenance.sample(raw.place)
+        where = f"part {raw.part} of {raw.regrouping}, raw step {raw.step.provenance.step}, sample {raw.place}"
+        if raw.step.error:
+            yield f'<h4>Before, in {escaped(where)}</h4><p class="error">This raw step fails: {escaped(raw.step.error)}</p>'
+            continue
+        yield from _before(raw.step, raw.place, players)
+        index = raw.step.places.index(raw.place)
+        rows = _rows(raw.step, index, told, _rates(raw.step, index), players)
+        yield f"<h4>Before, in {escaped(where)}</h4>{_warnings(raw.step, raw.place, told)}{rows}<h4>Behind {escaped(raw.regrouping)}</h4>"
+
+
 def _origin(told: Mapping[str, Any]) -> Iterator[str]:
     for name, taken in told["readers"].items():
         record = "" if taken["offset"] is None else f", bytes {taken['offset']} to {taken['offset'] + taken['size']}"
         part = f" ({taken['part']})" if taken["part"] else ""
         yield f"{name}: sample {taken['number']} {taken['file']}{record}{part}, epoch {taken['epoch']}, shard {taken['shard']}"
+    for name, regrouped in told["regrouped"].items():
+        yield f"{name}: part {regrouped['part']}, raw step {regrouped['step']}, sample {regrouped['sample']}"
+        yield from _origin(regrouped)
     for name, place in told["sources"].items():
+        if name.partition("[")[0] in {known.partition("[")[0] for known in told["regrouped"]}:
+            continue
         yield f"{name}: epoch {place['epoch']}, iteration {place['iteration']}, sample {place['sample']}"
 
 

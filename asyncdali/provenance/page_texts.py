@@ -8,7 +8,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1400px; margin: 0 auto; padding: 0 1rem 3rem; background: var(--back); }
 h1 { font-size: 1.3rem; margin: .8rem 0 .4rem; } h2 { font-size: 1.1rem; margin: .8rem 0 .3rem; }
-h3 { font-size: .95rem; margin: 1.1rem 0 .3rem; } p { margin: .3rem 0; }
+h3, h4 { font-size: .95rem; margin: 1.1rem 0 .3rem; } h4 { font-size: .85rem; } p { margin: .3rem 0; }
 code, pre { font-size: .85rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 pre { padding: .5rem .8rem; border: 1px solid var(--line); border-radius: 6px; margin: .4rem 0; }
 img { max-width: 100%; height: auto; border-radius: 4px; vertical-align: top; } img.exact { image-rendering: pixelated; }

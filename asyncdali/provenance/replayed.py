@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,22 @@ class ReplayedOperator:
         return [(number, one, rows.index(index)) for number, one, rows in found if index in rows]
 
 
+class RawSample(NamedTuple):
+    """A sample of a raw iteration, from which a regrouping has chosen a sample.
+
+    Attributes:
+        regrouping: the name of the select, mix or batch_by.
+        part: number of its part.
+        step: the raw iteration, which was made again.
+        place: number of the sample in it.
+    """
+
+    regrouping: str
+    part: int
+    step: ReplayedStep
+    place: int
+
+
 @dataclass(frozen=True)
 class ReplayedStep:
     """One step.
@@ -55,6 +71,9 @@ class ReplayedStep:
         plan: of the pipeline, for its drawing.
         error: the error of the iteration; "" if there is none.
         seed: of the pipeline.
+        parts: the graphs before select, mix and batch_by, with titles.
+        before: the raw samples behind a sample of the batch that was drawn, which select, mix or batch_by has chosen. It makes their raw
+            iterations again when it is called.
     """
 
     provenance: Provenance
@@ -67,6 +86,8 @@ class ReplayedStep:
     plan: Plan
     error: str
     seed: int
+    parts: Sequence[tuple[str, Plan]]
+    before: Callable[[int], Sequence[RawSample]]
 
     def digest(self) -> str:
         """A digest of the outputs, or of the error: equal for equal types, layouts, shapes and bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -97,6 +97,7 @@ class Provenance:
         """`moment`: of an iteration that was returned; None for another step."""
         self._origins: Mapping[str, OriginsInParts] = {} if moment is None else moment.origins
         self._kept: Mapping[str, Any] = {} if moment is None else moment.choices
+        self._fed: Callable[[], Mapping[int, Batch]] = dict
         self._ran_in: Mapping[str, Sequence[tuple[int, int, int]]] = {} if moment is None else moment.workers
         self.engine = "" if moment is None else moment.engine
         self.returned = moment is not None
@@ -106,6 +107,22 @@ class Provenance:
         self._handed = handed
         self.step, self.epoch = positions.step, positions.epoch
         self.samples = handed[1] - handed[0]
+
+    @property
+    def regrouped(self) -> Mapping[str, OriginsInParts]:
+        """For select, mix and batch_by, by name: where each sample of the whole batch comes from."""
+        return self._origins
+
+    def regroup(self, origins: Mapping[str, OriginsInParts], fed: Callable[[], Mapping[int, Batch]]) -> None:
+        """Set the origins of an iteration that was not returned. To be called before anything is asked.
+
+        `fed` makes the regrouped batches that are known before pixels are computed, by the edge of the external input.
+        """
+        self._origins, self._fed = origins, functools.cache(fed)
+
+    def keep(self, choices: Mapping[str, Any]) -> None:
+        """Windows and draws that a run of the iteration has kept; to be called before they are asked for."""
+        self._kept = choices
 
     @functools.cached_property
     def positions(self) -> dict[str, Any]:
@@ -193,7 +210,7 @@ class Provenance:
 
     def _planned(self, operators: Sequence[BuiltOperator]) -> DryRun:
         names = tuple([item.planned.spec.name for item in operators])
-        return self._session.dry_runs.run(names, self._at.operators, self._whole, self.step)
+        return self._session.dry_runs.run(names, self._at.operators, self._whole, self.step, self._fed() if names else {})
 
     @property
     def _readers(self) -> dict[str, ReaderOperator]:
@@ -292,16 +309,17 @@ class Provenance:
         """A digest of the samples' origins, and of the positions, which determine all draws. No file is opened."""
         origins = {name: [taken[:5] for taken in column] for name, column in self.readers.items()}
         streams = {name: position for name, position in self.positions.items() if name not in origins}
-        data = json.dumps([origins, streams, self.sources, self.samples], sort_keys=True)
+        facts: list[Any] = [origins, streams, self.sources, self.samples]
+        for name, known in self._origins.items():
+            pieces: list[tuple[int, Any, Any]] = [(part, moment.provenance(), places) for part, moment, places in known.pieces]
+            facts.append([name, [[part, told.digest(), places.tolist()] for part, told, places in pieces]])
+        data = json.dumps(facts, sort_keys=True)
         return hashlib.sha256(data.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def __str__(self) -> str:
         """A table: one line per sample."""
         rows, first = range(self.samples), self._handed[0]
-        columns = [
-            ["; ".join([f"part {one['part']}", *_places(one)]) for one in (_regrouped(origins, k + first) for k in rows)]
-            for origins in self._origins.values()
-        ]
+        columns = [["; ".join(_part(_regrouped(origins, k + first))) for k in rows] for origins in self._origins.values()]
         columns += [[f"{name}[{taken.number}] {_place(taken)}" for taken in samples] for name, samples in self.readers.items()]
         columns += [
             [f"{name}: this sample is bad ({marked[k]})" if k in marked else "" for k in rows]
@@ -338,9 +356,14 @@ def _regrouped(origins: OriginsInParts, sample: int) -> dict[str, Any]:
     return {"part": part, **told.sample(place)}
 
 
+def _part(about: Mapping[str, Any]) -> list[str]:
+    """The part of a regrouped sample, its place there, and its origins, as texts."""
+    return [f"part {about['part']}, its step {about['step']}, sample {about['sample']}", *_places(about)]
+
+
 def _places(about: Mapping[str, Any]) -> list[str]:
     """The origins of one sample as text, those before a regrouping first."""
-    parts = [text for regrouped in about["regrouped"].values() for text in (f"part {regrouped['part']}", *_places(regrouped))]
+    parts = [text for regrouped in about["regrouped"].values() for text in _part(regrouped)]
     return parts + [f"{name}[{taken['number']}] {_place(Taken(**taken))}" for name, taken in about["readers"].items()]
 
 
@@ -365,6 +388,6 @@ def provenance_at(session: Session, step: int) -> Provenance:
 
 def provenance_of(session: Session, moment: Moment) -> Provenance:
     """The provenance of an iteration that was returned."""
-    operators = {item.planned.spec.name for item in session.operators}
+    operators = {item.planned.spec.name for item in session.operators if item.operator.stateful}
     known: Mapping[str, Any] = {name: position for name, position in moment.positions.items() if name in operators}
     return Provenance(session, StepPositions(moment.step, moment.epoch, known, {}), moment.samples, moment.handed, moment)

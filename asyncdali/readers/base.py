@@ -174,6 +174,14 @@ class ReaderOperator(Operator):
         """:meth:`origin_of` for several samples."""
         return [self.origin_of(index) for index in indices]
 
+    def stretches(self, index: int) -> list[Origin]:
+        """The files, or the bytes of files, that a sample is read from. Their names are those that are opened."""
+        return [self.origin_of(index)]
+
+    def known(self, indices: np.ndarray) -> dict[int, Batch]:
+        """Outputs that are known without reading files, by their number: for example labels."""
+        return {}
+
     def identity(self) -> Iterable[bytes | np.ndarray]:
         """The identity of this data set: names of the samples in their order. Empty: it cannot be identified."""
         return ()

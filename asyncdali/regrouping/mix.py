@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..operators.base import Arg, Role, Schema, register
 from .contract import EndOfEpoch, Reading, Rows
 from .regrouping import RegroupedInput
@@ -88,6 +90,29 @@ class Mixing:
         return {step: shares for step, shares in known.items() if step >= state.step}
 
     # --- batches
+
+    def steady(self, state: MixState) -> int:
+        """Number of batches from `state` on in which neither the weights nor the epoch change, as far as the mix itself decides it."""
+        ahead = [step - state.step for step in self._ahead(state)]
+        return 0 if state.ended else min(ahead, default=1 << 62)
+
+    def taken(self, state: MixState, batches: int, size: int) -> np.ndarray:
+        """Number of samples that the next `batches` batches of `size` samples take of each part, if no epoch of a part ends in them.
+
+        It is a formula. `batches` is at most :meth:`steady`.
+        """
+        order = sequence(state.shares)
+        units = batches * size if self._per_sample else batches
+        first, (periods, rest) = state.unit % PERIOD, divmod(units, PERIOD)
+        window = np.concatenate([order, order])[first : first + rest]
+        counts: np.ndarray = np.array(state.shares) * periods + np.bincount(window, minlength=self._count)
+        return counts if self._per_sample else counts * size
+
+    def behind(self, state: MixState, batches: int, size: int) -> MixState:
+        """The state behind the batches of :meth:`taken`."""
+        units = batches * size if self._per_sample else batches
+        changes = tuple(item for item in state.changes if item[0] >= state.step + batches)
+        return state._replace(step=state.step + batches, unit=state.unit + units, changes=changes)
 
     def form(self, parts: Sequence[Reading], state: MixState, size: int) -> tuple[list[Rows], MixState]:
         if state.ended:

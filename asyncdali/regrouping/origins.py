@@ -23,6 +23,14 @@ class RegroupedOrigins:
         self._pieces = [(rows.part, rows.raw.moment, rows.raw.places[rows.rows]) for rows in found]
         self._stops = np.cumsum([len(rows) for rows in found])
 
+    def __len__(self) -> int:
+        return int(self._stops[-1])
+
+    @property
+    def pieces(self) -> Sequence[tuple[int, Moment, np.ndarray]]:
+        """The samples in order, in pieces: part, raw iteration, and places in it."""
+        return self._pieces
+
     def of(self, sample: int) -> tuple[int, Moment, int]:
         """Part, position of the raw iteration, and place in it, of a sample of the batch."""
         piece = int(np.searchsorted(self._stops, sample, "right"))

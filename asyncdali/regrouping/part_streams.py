@@ -14,7 +14,7 @@ Without readers and sources the part never ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -104,27 +104,35 @@ class PartStream:
     # --- positions
 
     def _first(self, epoch: int) -> Cursor:
-        return Cursor(0, 0, 0, epoch, 0, self.session.mark())
+        return Cursor(0, 0, 0, epoch, 0, self.mark())
+
+    def mark(self) -> Mark:
+        """The position of the session before the next raw iteration."""
+        return self.session.mark()
 
     def start(self, place: int, told: int, epoch: int, label: int) -> None:
         """Begin at the position of the session, with the numbers of a saved cursor."""
-        self.cursor = Cursor(0, place, told, epoch, label, self.session.mark())
+        self.cursor = Cursor(0, place, told, epoch, label, self.mark())
         self._told, self._ends = told, label
 
     def commit(self, cursor: Cursor) -> None:
         """Batches from now on begin at `cursor` or behind."""
         self._settle()
         used, self.cursor = cursor.number - self.cursor.number, cursor
-        if self.session.depth > 1:  # the next batch needs as many raw iterations; they are made while the consumer works
-            self.session.producer.keep_ahead(min(used + self.session.depth - 2, MOST_AHEAD))
+        self._work_ahead(used)
         behind = cursor.number - (self._raws[0].number if self._raws else cursor.number)
         del self._raws[:behind]
+
+    def _work_ahead(self, used: int) -> None:
+        """The last batch has used so many raw iterations. The next one needs as many; they are made while the consumer works."""
+        if self.session.depth > 1:
+            self.session.producer.keep_ahead(min(used + self.session.depth - 2, MOST_AHEAD))
 
     def cursor_at(self, number: int, place: int, epoch: int, label: int) -> Cursor:
         """The cursor at a raw iteration that is known, or at the next one."""
         first = self._raws[0].number if self._raws else self._next_number()
         behind = self._raws[number - first :] if number >= first else self._raws
-        mark = behind[0].mark if behind else self.session.mark()
+        mark = behind[0].mark if behind else self.mark()
         told = sum(raw.told for raw in behind) + self._told
         return Cursor(number, place, told, epoch, label, mark)
 
@@ -161,13 +169,13 @@ class PartStream:
             self._fill(session)
             session.hand_over(None, self._keep)
         except StopIteration:
-            self._came = _Came(Raw(self._next_number(), session.mark(), self._ends + 1), None, self._told, self._ends + 1)
+            self._came = _Came(Raw(self._next_number(), self.mark(), self._ends + 1), None, self._told, self._ends + 1)
         except PipelineClosed:
             raise
         except Exception as error:
             if raised_by_signal(error):
                 raise
-            self._came = self._failed(session.mark(), set_aside(error), self._ends, None)
+            self._came = self._failed(self.mark(), set_aside(error), self._ends, None)
         self._settle()
 
     def _settle(self) -> None:
@@ -206,8 +214,8 @@ class PartStream:
 
     def _keep(self, record: Record, result: Any) -> None:
         """The session's consumer takes an iteration. Called before the session moves on."""
-        mark, moment = self.session.mark(), self.session.moment(record)
-        labels, real, after = self._epochs(moment)
+        mark, moment = self.mark(), self.session.moment(record)
+        labels, real, after = self._epochs(moment.positions, moment.samples)
         came: _Came | None = None
         if not isinstance(result, BaseException):
             try:
@@ -219,13 +227,12 @@ class PartStream:
                 result = error
         self._came = came or self._failed(mark, set_aside(result), after, record)
 
-    def _epochs(self, moment: Moment) -> tuple[np.ndarray, np.ndarray, int]:
+    def _epochs(self, positions: Mapping[str, Any], samples: int) -> tuple[np.ndarray, np.ndarray, int]:
         """The epoch of each sample of the whole iteration, whether the sample is more than padding, and the epoch behind."""
-        samples = moment.samples
         if self.reader is None:
             return np.full(samples, self._ends), np.ones(samples, bool), self._ends
         order = self.reader.order
-        position = moment.positions[self.reader.spec.name]
+        position = positions[self.reader.spec.name]
         runs = order.runs(position, samples)
         counts = [run.samples for run in runs]
         labels = np.repeat([run.epoch for run in runs], counts)

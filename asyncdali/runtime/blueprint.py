@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -40,6 +40,7 @@ class Blueprint:
         calling: gives :data:`Calling` for the seed that the pipeline uses.
         part: the samples of each iteration that are made; None: all.
         regrouped: makes the pullers of regrouped batches (``regrouping``).
+        whole: all outputs of the pipeline, if only a part of them is made: ``graph.plan.build_plan``.
     """
 
     options: PipelineOptions
@@ -49,6 +50,7 @@ class Blueprint:
     calling: Callable[[int | None], Calling]
     part: Part | None = None
     regrouped: MakePuller = _none
+    whole: Sequence[DataNode] = ()
 
     def check_scope(self) -> None:
         """RuntimeError for operators that were defined elsewhere, in a pipeline with checkpoints, which would not have their state."""

@@ -134,7 +134,8 @@ class Session:
         # PER_OPERATOR gives every operator its own stream, so operators of different backends are not fused.
         fuse = FUSES_BACKENDS and options.stream_policy is not StreamPolicy.PER_OPERATOR
         seeds = Seeds(options.seed if engines is None else engines.seed)
-        self.plan = build_plan(blueprint.outputs, blueprint.definition.instances, blueprint.definition, seeds.entry, fuse)
+        definition = blueprint.definition
+        self.plan = build_plan(blueprint.outputs, definition.instances, definition, seeds.entry, fuse, whole=blueprint.whole)
         needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
         self.gpu = choose_gpu(options.device_id, needs_gpu)
         if self.gpu is not None:

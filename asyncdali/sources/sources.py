@@ -117,8 +117,7 @@ class Sources:
         return self._puller_here(group)
 
     def _puller_here(self, group: Group) -> Puller:
-        kind = AwaitedPuller if group.description.is_async else DirectPuller
-        return kind(group, self.ports, self.batch_size)
+        return puller_here(group, self.ports, self.batch_size)
 
     def here(self, k: int) -> Puller:
         """A puller that asks source `k`, which is asked by position, in this process."""
@@ -335,6 +334,12 @@ class Sources:
         """Nothing more will be pulled."""
         for puller in self.pullers:
             puller.close()
+
+
+def puller_here(group: Group, ports: dict[str, Port], batch_size: int) -> Puller:
+    """A puller that asks a source in this process."""
+    kind = AwaitedPuller if group.description.is_async else DirectPuller
+    return kind(group, ports, batch_size)
 
 
 def _raised_elsewhere(puller: Puller, error: Exception) -> bool:

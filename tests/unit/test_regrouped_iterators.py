@@ -145,11 +145,6 @@ def test_a_stored_pipeline_is_refused(files):
         make(files).serialize()
 
 
-def test_a_step_cannot_be_shown(files):
-    with pytest.raises(RuntimeError, match="depends on all samples before"):
-        make(files).show(1)
-
-
 def test_the_provenance_of_a_batch_names_part_and_file(files):
     pipe = make(files)
     pipe.run()
@@ -159,7 +154,7 @@ def test_the_provenance_of_a_batch_names_part_and_file(files):
         (origin,) = told.sample(k)["regrouped"].values()
         assert origin["part"] == 0 and origin["readers"]["reader"]["number"] == number
         assert origin["readers"]["reader"]["file"] == files[number]
-    assert f"part 0; reader[12] {files[12]} epoch 0 shard 0" in str(told)
+    assert f"part 0, its step 3, sample 0; reader[12] {files[12]} epoch 0 shard 0" in str(told)
     pipe.close()
 
 

@@ -120,11 +120,26 @@ def test_sources_by_position_are_asked_for_the_step():
     assert values(replay(pipe, 7).outputs) == [700, 701]
 
 
+def numbered(info):
+    return np.int64(100 * info.iteration + info.idx_in_batch)
+
+
+async def awaited(info):
+    return numbered(info)
+
+
+@pytest.mark.parametrize("source", [numbered, awaited])
+def test_sources_of_worker_processes_are_asked_in_this_process(source):
+    pipe = sourced(source, batch=False, parallel=True)
+    assert values(replay(pipe, 7).outputs) == [700, 701]
+    assert pipe._core.processes.parallel is None
+
+
 @pytest.mark.parametrize("source, options, text", [
     (None, {}, "comes from feed_input"),
     ([np.zeros((2, 1))], {}, "cannot be asked for the data of a given step"),
-    (lambda info: np.int64(1), {"batch": False, "parallel": True}, "parallel=False"),
-], ids=["fed", "an iterable", "parallel"])  # fmt: skip
+    ([np.zeros((2, 1))], {"parallel": True}, "cannot be asked for the data of a given step"),
+], ids=["fed", "an iterable", "a parallel iterable"])  # fmt: skip
 def test_data_that_cannot_be_made_again_is_refused(source, options, text):
     with pytest.raises(RuntimeError, match=text):
         replay(sourced(source, **options), 3)

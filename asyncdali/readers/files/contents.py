@@ -247,6 +247,9 @@ class FileContentsReader(ReaderOperator):
     def origins_of(self, indices: Sequence[int]) -> list[Origin]:
         return [Origin(name) for name in self.table.names(indices)]
 
+    def stretches(self, index: int) -> list[Origin]:
+        return [Origin(self.table.path(index))]
+
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self.table)]
 

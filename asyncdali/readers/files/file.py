@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...batch import Batch
 from ...operators.base import Arg, Arguments, Iteration, Planned, Preparation, Schema, register
 from ...types import DALIDataType
@@ -102,8 +104,11 @@ class FileReader(FileContentsReader):
         draw = self.draw(iteration, arguments.count)
         return draw.indices, (yield from self.read_contents(draw))
 
+    def known(self, indices: np.ndarray) -> dict[int, Batch]:
+        return {1: Batch.from_values(self.table.labels[indices].reshape(-1, 1))}
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         indices, contents = iteration.prepared
-        labels = Batch.from_values(self.table.labels[indices].reshape(-1, 1))
+        labels = self.known(indices)[1]
         labels.source_info = contents.source_info
         return Planned([contents, labels])

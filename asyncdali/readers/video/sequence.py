@@ -127,6 +127,11 @@ class SequenceReader(ReaderOperator):
     def origin_of(self, index: int) -> Origin:
         return Origin(self._frames.path(int(self._starts[index])), part=f"{self.spec.constant('sequence_length')} frames from here")
 
+    def stretches(self, index: int) -> list[Origin]:
+        constant = self.spec.constant
+        frames = range(int(self._starts[index]), len(self._frames), constant("stride"))[: constant("sequence_length")]
+        return [Origin(self._frames.path(frame)) for frame in frames]
+
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self._frames), self._starts]
 

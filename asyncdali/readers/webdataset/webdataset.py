@@ -179,6 +179,10 @@ class WebdatasetReader(ContainerReader):
         component = next((k for k in range(index * width, (index + 1) * width) if self._marked_name(k)), index * width)
         return super().origin_of(component)._replace(part=self._marked_name(component)[:-1])
 
+    def stretches(self, index: int) -> list[Origin]:
+        width = len(self._extensions)
+        return [super(WebdatasetReader, self).origin_of(k) for k in range(index * width, (index + 1) * width) if self._marked_name(k)]
+
     def _marked_name(self, component: int) -> str:
         """The name of a component, and one character that marks it in indices without names (1.1). Empty for a missing component."""
         start = 0 if component == 0 else int(self._name_ends[component - 1])

@@ -6,11 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from ..work.choices import ChosenWindows, Drawn
 
 
 class OriginsInParts(Protocol):
     """The origins of the samples of one batch that a source has regrouped."""
+
+    @property
+    def pieces(self) -> Sequence[tuple[int, Moment, np.ndarray]]:
+        """The samples in order, in pieces: part, position of the raw iteration, and places in it."""
 
     def of(self, sample: int) -> tuple[int, Moment, int]:
         """Part, position of the raw iteration, and place in it."""

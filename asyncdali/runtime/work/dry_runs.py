@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from ..order.record import Record
 from .choices import ChosenWindows
 from .jobs import Job
 from .segments import BuiltOperator, BuiltSegment, Fresh, SegmentRun, Steps
+
+NOTHING: Mapping[int, Batch] = MappingProxyType({})
 
 
 @dataclass
@@ -86,8 +89,13 @@ class DryRuns:
                 todo += [self._producers[edge] for edge in (*built.inputs, *built.planned.arguments.values())]
         return [built for built in self._operators if id(built) in found]
 
-    def run(self, names: tuple[str, ...], positions: Mapping[str, Any], batch_size: int, number: int) -> DryRun:
-        """Plan the operators `names`, and all that they need, for iteration `number` of `batch_size` samples at these `positions`."""
+    def run(
+        self, names: tuple[str, ...], positions: Mapping[str, Any], batch_size: int, number: int, fed: Mapping[int, Batch] = NOTHING
+    ) -> DryRun:
+        """Plan the operators `names`, and all that they need, for iteration `number` of `batch_size` samples at these `positions`.
+
+        `fed`: known batches, by their edge. Operators with a known output are not planned.
+        """
         found = DryRun()
         if not names:
             return found
@@ -98,6 +106,12 @@ class DryRuns:
             if needed is None:
                 needed = self._needed[names] = self.needed_by(names)
             for built in needed:
+                given = [edge for edge in built.outputs if edge in fed] if fed else ()
+                for edge in given:
+                    found.edges[edge] = run.record.edges[edge] = fed[edge]
+                    found.known.add(edge)
+                if given:
+                    continue
                 reason = self._hindrance(built, found, positions)
                 if not reason:
                     built.position = positions.get(built.planned.spec.name)
