@@ -303,16 +303,18 @@ class Pipeline(Properties, Running, Reporting):
         self._core.adopt(document, access)
         self.build()
 
-    def diff(self, other: object) -> Difference:
+    def diff(self, other: object, *, contents: bool = False) -> Difference:
         """The differences between this pipeline and another one, a checkpoint or a stored graph (bytes), and the first step that differs.
 
-        Builds the pipelines. ``asyncdali diff A B`` does the same for files.
+        `other` is a pipeline, or the bytes of a checkpoint or of a stored graph.
+        `contents`: also read the files that both name, and compare their contents. Builds the pipelines. ``asyncdali diff A B`` does the
+        same for files.
         """
         from ..provenance.diff import diff
         from .comparing import side_of
 
         self._core.refuse_in_callbacks("diff()")
-        return diff(side_of("this pipeline", self, Pipeline.deserialize), side_of("the other", other, Pipeline.deserialize))
+        return diff(side_of("this pipeline", self, Pipeline.deserialize), side_of("the other", other, Pipeline.deserialize), contents)
 
     # --- checkpoints
 

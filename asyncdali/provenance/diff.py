@@ -11,7 +11,7 @@ from typing import Any
 from .. import checkpoint as checkpoints
 from .positions import counted_by_data, positions_at
 from .sides import Side
-from .streams import Change, Stream, data_change, first_difference
+from .streams import Change, Stream, data_change, first_difference, with_contents
 
 _AUTOMATIC = "seed (automatic)"
 _MOST_CODE = 20
@@ -41,8 +41,11 @@ class Difference:
         return "\n".join([*(self.texts or ["no difference"]), *([self.note] if self.note else [])])
 
 
-def diff(first: Side, second: Side) -> Difference:
-    """All differences between two sides. The second side is compared with the first."""
+def diff(first: Side, second: Side, contents: bool = False) -> Difference:
+    """All differences between two sides. The second side is compared with the first.
+
+    `contents`: read the files that both sides name, and compare them. OSError if one cannot be read.
+    """
     labels = first.label, second.label
     found = Difference()
     _compare_options(first, second, found)
@@ -54,7 +57,7 @@ def diff(first: Side, second: Side) -> Difference:
     seeds = _take_automatic_seeds(one, two)
     if both and first.options["seed"] != second.options["seed"]:
         seeds = []  # the pipelines' seeds explain them
-    changes = _data_changes(first, second, found)
+    changes, uncompared = _data_changes(first, second, contents)
     for name, change in changes.items():
         if change is not None:
             found.texts.append(f"{name}: {change.text}")
@@ -68,6 +71,9 @@ def diff(first: Side, second: Side) -> Difference:
     found.texts += code
     _compare_positions(first, second, found)
     _find_step(first, second, one, two, changes, bool(code or seeds), found)
+    if not uncompared and found.texts and found.step is None and "same samples" in found.note:
+        found.note += "" if contents else " Contents of files are not compared."
+    found.note = " ".join([found.note, *(f"{text[0].upper()}{text[1:]}." for text in uncompared)]).strip()
     return found
 
 
@@ -153,12 +159,19 @@ def _take_automatic_seeds(one: dict[str, Any], two: dict[str, Any]) -> list[str]
     return [name for name, seed in mine.items() if seed is not None and theirs.get(name) not in (None, seed)]
 
 
-def _data_changes(first: Side, second: Side, found: Difference) -> dict[str, Change | None]:
-    """The differences of the data sets of readers that both sides have."""
+def _data_changes(first: Side, second: Side, contents: bool) -> tuple[dict[str, Change | None], list[str]]:
+    """The differences of the data sets of readers that both sides have, and notes about contents that are not compared."""
     if first.session is None or second.session is None:
-        return {}
+        without = next(side for side in (first, second) if side.session is None)
+        return {}, [f"contents of files are not compared, because {without.label} has none"] if contents else []
+    labels = first.label, second.label
     mine, theirs = first.session.readers(), second.session.readers()
-    return {name: data_change(mine[name], theirs[name], (first.label, second.label)) for name in mine if name in theirs}
+    changes = {name: data_change(mine[name], theirs[name], labels) for name in mine if name in theirs}
+    notes = []
+    for name, change in changes.items() if contents else ():
+        changes[name], note = with_contents(mine[name], theirs[name], labels, change)
+        notes += [f"{name}: {note}"] if note else []
+    return changes, notes
 
 
 def _compare_positions(first: Side, second: Side, found: Difference) -> None:
@@ -203,7 +216,7 @@ def _find_step(
     if result.step is not None:
         found.note = f"Streams differ from step {result.step} on."
     elif result.complete and not counted_by_data(left.session.plan):
-        found.note = "The streams have the same samples at all steps. Contents of files are not compared." if found.texts else ""
+        found.note = "The streams have the same samples at all steps." if found.texts else ""
     else:
         found.note = f"The streams are equal in the {result.compared} steps that were compared."
 

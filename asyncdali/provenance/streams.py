@@ -45,6 +45,26 @@ class Change(NamedTuple):
     numbers: np.ndarray
 
 
+def with_contents(
+    first: ReaderOperator, second: ReaderOperator, labels: tuple[str, str], change: Change | None
+) -> tuple[Change | None, str]:
+    """The difference of two data sets with that of the contents of their files, and a note about files that are not compared.
+
+    `change`: the difference of their names.
+    """
+    from .contents import other_contents
+
+    count = second.order.count
+    numbers = np.arange(count) if change is None else change.numbers.copy()
+    found = other_contents(first, second, np.flatnonzero(numbers == np.arange(count)), labels)
+    numbers[found.samples] = -1
+    texts = [] if change is None else [change.text]
+    if len(found.samples):
+        texts.append(f"{len(found.samples)} samples of the same names have other contents; the first is {found.first}")
+    note = f"{found.remote} samples in remote files are not compared" if found.remote else ""
+    return (Change("; ".join([*texts, *found.arguments]), numbers) if texts or found.arguments else None), note
+
+
 def data_change(first: ReaderOperator, second: ReaderOperator, labels: tuple[str, str]) -> Change | None:
     """How the data set of the reader `second` differs from that of `first`. None: they are equal."""
     one, two = first.order.count, second.order.count

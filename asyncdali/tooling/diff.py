@@ -19,6 +19,7 @@ def add_arguments(commands: Any) -> None:
     parser = commands.add_parser("diff", help="say in what two checkpoints, stored graphs or pipelines differ, and from which step on")
     for name in ("first", "second"):
         parser.add_argument(name, metavar="WHAT", help="a file of Pipeline.checkpoint() or Pipeline.serialize(), or FILE.py:pipeline")
+    parser.add_argument("--contents", action="store_true", help="also read the files that both name, and compare their contents")
     settings.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the differences as JSON")
     parser.set_defaults(run=run)
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         with program.output_apart():
-            found = diff(*(_side(what, options) for what in (options.first, options.second)))
+            found = diff(_side(options.first, options), _side(options.second, options), options.contents)
     except (program.ProgramError, RuntimeError, ValueError, TypeError, OSError) as error:
         print(f"asyncdali diff: {error}", file=sys.stderr)
         return 2

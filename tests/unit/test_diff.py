@@ -283,3 +283,131 @@ def test_the_command(files, tmp_path, capfd):
     assert main(["diff", f"{program}:train", str(tmp_path / "graph"), "--json"]) == 1
     assert json.loads(capfd.readouterr().out.split("\n", 1)[1])["step"] == 0
     assert main(["diff", f"{program}:train", str(tmp_path / "nothing")]) == 2
+
+
+# --- contents of files
+
+
+def copied(files, tmp_path, changed=(20,)):
+    """The same names and sizes; these files have other bytes."""
+    other = tmp_path / "copy"
+    shutil.copytree(files, other)
+    for k in changed:
+        (other / "a" / NAMES[k]).write_bytes(bytes([k + 100]) * (k + 1))
+    return other
+
+
+def compared(one, two, contents=True):
+    from asyncdali.pipeline.comparing import side_of
+    from asyncdali.provenance.diff import diff
+
+    return diff(side_of("A", one, Pipeline.deserialize), side_of("B", two, Pipeline.deserialize), contents)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_other_contents_of_a_name_and_size_are_named(files, tmp_path, shuffle):
+    other = copied(files, tmp_path, (20, 41))
+    one, two = (lambda root=root: make(root, shuffle=shuffle) for root in (files, other))
+    assert "Contents of files are not compared." in compared(one(), two(), False).note
+    found = compared(one(), two())
+    name = f"a/{NAMES[20]}"
+    where = f"sample 20, {files}/{name} in A and {other}/{name} in B"
+    assert f"R: 2 samples of the same names have other contents; the first is {where}" in found.texts
+    assert found.step == first_step(one(), two()) is not None and len(found.texts) == 2  # and the argument file_root
+
+
+def test_equal_contents_are_no_difference(files, tmp_path):
+    found = compared(make(files), make(copied(files, tmp_path, ())))
+    assert all("file_root" in text for text in found.texts) and found.note == "The streams have the same samples at all steps."
+    assert not compared(make(files), make(files))
+
+
+def test_contents_beside_a_renamed_file(files, tmp_path):
+    other = copied(files, tmp_path, (20,))
+    (other / "a" / NAMES[30]).rename(other / "a" / "030b.bin")
+    (text,) = [text for text in compared(make(files), make(other)).texts if "file_root" not in text]
+    assert text.startswith(f"R: sample 30 is a/{NAMES[30]} in A, a/030b.bin in B; 1 samples of the same names have other contents")
+
+
+def test_a_file_that_cannot_be_read_is_named(files, tmp_path):
+    other = make(copied(files, tmp_path))
+    other.build()
+    (tmp_path / "copy" / "a" / NAMES[3]).unlink()
+    with pytest.raises(OSError, match=NAMES[3]):
+        compared(make(files), other)
+
+
+def test_contents_of_a_checkpoint_are_not_compared(files):
+    pipe = make(files)
+    found = pipe.diff(pipe.checkpoint(), contents=True)
+    assert not found and found.note == "Contents of files are not compared, because the other has none."
+
+
+def listed(files, folder, labels):
+    folder.mkdir()
+    lines = [f"{files}/a/{name} {label}\n" for name, label in zip(NAMES, labels, strict=True)]
+    (folder / "list.txt").write_text("".join(lines))
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=1)
+    def graph():
+        return fn.readers.file(file_list=str(folder / "list.txt"), name="R")[1]
+
+    return graph()
+
+
+def test_a_list_of_other_labels_is_named(files, tmp_path):
+    one = listed(files, tmp_path / "one", range(50))
+    two = listed(files, tmp_path / "two", [*range(49), 7])
+    found = compared(one, two)
+    text = f"R: argument file_list: {tmp_path}/one/list.txt in A and {tmp_path}/two/list.txt in B have other contents"
+    assert text in found.texts
+
+
+def tar_of(path, contents):
+    import io
+    import tarfile
+
+    with tarfile.open(path, "w") as archive:
+        for k, (data, label) in enumerate(contents):
+            for extension, value in (("bin", data), ("cls", label)):
+                about = tarfile.TarInfo(f"{k:03}.{extension}")
+                about.size = len(value)
+                archive.addfile(about, io.BytesIO(value))
+
+
+@pytest.mark.parametrize("changed", ["bin", "cls"])
+def test_a_component_of_an_archive_is_named(tmp_path, changed):
+    contents = [(bytes([k]) * 9, bytes([k])) for k in range(20)]
+    pipes = []
+    for name in ("one", "two"):
+        if name == "two":
+            contents[13] = (b"otherdata", bytes([13])) if changed == "bin" else (bytes([13]) * 9, b"x")
+        (tmp_path / name).mkdir()
+        tar_of(tmp_path / name / "data.tar", contents)
+
+        @pipeline_def(batch_size=4, num_threads=1, seed=1)
+        def graph(path):
+            return tuple(fn.readers.webdataset(paths=[path], ext=["bin", "cls"], name="R"))
+
+        pipes.append(lambda path=str(tmp_path / name / "data.tar"): graph(path))
+    found = compared(pipes[0](), pipes[1]())
+    assert any("R: 1 samples of the same names have other contents; the first is sample 13" in text for text in found.texts)
+    assert found.step == first_step(pipes[0](), pipes[1]()) == 3
+
+
+def test_the_command_compares_contents(files, tmp_path, capfd):
+    other = copied(files, tmp_path)
+    program = tmp_path / "train.py"
+    program.write_text(
+        "from asyncdali import fn, pipeline_def\n"
+        "@pipeline_def(batch_size=4, num_threads=1, seed=1)\n"
+        "def train(root):\n"
+        "    return fn.readers.file(file_root=root, file_filters=['*.bin'], name='R')[0]\n"
+        f"def one():\n    return train({str(files)!r})\n"
+        f"def two():\n    return train({str(other)!r})\n"
+    )
+    assert main(["diff", f"{program}:one", f"{program}:two", "--contents", "--json"]) == 1
+    said = json.loads(capfd.readouterr().out)
+    assert said["step"] == 5 and any("have other contents" in text for text in said["differences"])
+    (other / "a" / NAMES[7]).unlink()
+    assert main(["diff", f"{program}:one", f"{program}:two", "--contents"]) == 1  # a file less is a difference of names
