@@ -323,7 +323,7 @@ def call_error(path: str, operator: str, error: BaseException, source_info: str 
     where = f", sample {error.sample}" if isinstance(error, SampleError) else ""
     if source_info:
         where += f" ({source_info})"
-    text = f"{path}{where}: {message_of(error) or type(error).__name__}"
+    text = f"{path}{where}: {message_of(error) or type(error).__name__}".replace("`fn.", "`ndd.")
     return _with_fields(_class_for(error)(text), error, operator, source_info)
 
 

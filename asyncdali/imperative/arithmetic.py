@@ -14,17 +14,17 @@ from ..batch import Batch as Samples
 from ..errors import OperatorOverflowError, OperatorTypeError
 from ..operators.base import REGISTRY
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED
+from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType
 from ..types.conversions import STORAGE
 from .bricks import Brick
-from .calls import OperatorFunction, engine_of, finished, is_external, moved_samples, on_cpu, plainly, samples_of
+from .calls import OperatorFunction, as_value, engine_of, finished, is_external, moved_samples, on_cpu, samples_of
 from .contexts import EvalContext
-from .conversion import make_tensor
 from .devices import gpu_number
 from .loops import LoopCall, current_loop
 from .modes import EvalMode
 from .values import Batch, DynamicValue, Tensor, repeated_part
-from .work import DelayedCall, KnownOutput, users_line
+from .work import DelayedCall, KnownOutput, plainly, users_line
 
 OPERATION = REGISTRY["_arithmetic_generic_op"].schema
 _INTEGERS = {**SIGNED, **UNSIGNED}
@@ -65,7 +65,7 @@ def _number(value: Any, own: type, sign: float, others: tuple[DALIDataType, ...]
 
 def _is_array(item: object) -> bool:
     """Whether an operand has numbers, but is no Python number."""
-    if isinstance(item, (np.generic, list, tuple, np.ndarray)):
+    if isinstance(item, (np.generic, list, tuple, np.ndarray, TensorListCPU, TensorListGPU)):
         return True
     return item is not None and not isinstance(item, (str, bytes)) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__"))
 
@@ -81,7 +81,7 @@ def _operands(given: tuple[Any, ...]) -> list[DynamicValue]:
             found.append(item)
             numbers = True
         elif _is_array(item):
-            found.append(make_tensor(item, None, None, None))
+            found.append(as_value(item))
         else:
             raise Unusable(f"unsupported operand: {'None' if item is None else type(item).__name__}")
     if numbers:

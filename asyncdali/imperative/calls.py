@@ -20,13 +20,16 @@ import numpy as np
 from ..batch import Batch as Samples
 from ..operators.accepts import declared
 from ..operators.base import REQUIRED, Arg, Schema
+from ..operators.expressions.types import SIGNED, UNSIGNED
+from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType
+from . import values as values_module
 from .bricks import Brick
 from .contexts import EvalContext
-from .conversion import make_tensor
+from .conversion import make_batch, make_tensor
 from .cuda import engine_at, gpu_engine
 from .devices import Device, device, gpu_number, has_gpu
-from .dtypes import DType, type_id
+from .dtypes import DType, of_id, type_id
 from .loops import LoopCall, current_loop
 from .modes import EvalMode
 from .rng import get_default_rng, stream_for
@@ -37,13 +40,17 @@ from .work import DelayedCall, KnownOutput, users_line
 log = logging.getLogger("asyncdali")
 
 _SCALARS = (int, float, bool, str, bytes, complex, enum.Enum, np.generic)
+_TAKEN = {
+    **dict.fromkeys(("float", "float_list"), (DALIDataType.FLOAT,)),
+    **dict.fromkeys(("int", "int_list"), (DALIDataType.INT32, DALIDataType.BOOL, *SIGNED, *UNSIGNED)),
+}
 _NOT_HERE = {"name", "preserve", "bytes_per_sample_hint", "device", "seed"}
 """Arguments of graphs that calls do not have."""
 
 
 def is_data(value: object) -> bool:
     """Whether an argument is data: a Tensor, a Batch, an array, or nested lists."""
-    if isinstance(value, DynamicValue):
+    if isinstance(value, (DynamicValue, TensorListCPU, TensorListGPU)):
         return True
     if isinstance(value, (list, tuple)):
         return any(isinstance(item, (list, tuple, DynamicValue, np.ndarray)) for item in value)
@@ -68,6 +75,8 @@ class OperatorFunction:
         self.random = schema.seeded
         self.needs_batch = schema.looks_across
         self.fewest, self.most = schema.inputs
+        self.casts = {name: _TAKEN[arg.kind] for name, arg in self.arguments.items() if arg.tensor and arg.kind in _TAKEN}
+        """By argument: the types that its data may have. Other data is cast to the first one."""
         self.dtypes = {name for name, arg in self.arguments.items() if arg.kind in ("dtype", "dtype_list")}
 
     def unknown(self, name: str) -> TypeError:
@@ -115,7 +124,7 @@ def call(
     if brick is not None:
         for name, value in named.items():
             if not isinstance(value, DynamicValue):
-                named[name] = make_tensor(value, None, None, None)
+                named[name] = as_value(value)
         place, number, where = "cpu", 0, ["cpu"] * len(values)
         count, is_batch = samples_of(function, values, named, batch_size)
     else:
@@ -129,6 +138,10 @@ def call(
         brick = engine.bricks.find(key, lambda: _brick(engine, function, place, constants, tuple(named), where))
         if known is not None and place == "cpu" and _is_repeatable(arguments, constants, given, named):
             engine.bricks.remember(known, brick)
+    for name, value in named.items():
+        kinds = function.casts.get(name)
+        if kinds is not None and value._type_id() not in kinds:
+            named[name] = values_module.language.converted(value, of_id(kinds[0]))
     position = None
     if function.random:
         position = stream_for(rng, function.path)
@@ -172,9 +185,9 @@ def _checked_arguments(function: OperatorFunction, arguments: dict[str, Any], na
             if not arg.tensor:
                 constants[name] = _plain(function, arg, value)
                 continue
-            named[name] = value if isinstance(value, DynamicValue) else make_tensor(value, None, None, None)
+            named[name] = value if isinstance(value, DynamicValue) else as_value(value)
         else:
-            constants[name] = value.type_id if isinstance(value, DType) else value
+            constants[name] = value.type_id if isinstance(value, DType) else value.item() if isinstance(value, np.generic) else value
             if constants[name] is None or (name in function.dtypes and not isinstance(value, (int, DType))):
                 constants[name] = _dtype(function, name, value)
     for name in function.required:
@@ -233,13 +246,25 @@ def _wrong_count(function: OperatorFunction, given: int) -> None:
     raise TypeError(f"{function.path} takes {expected} input{'' if expected == '1' else 's'}, got {given}{hint}")
 
 
-def _input(function: OperatorFunction, position: int, item: object) -> Tensor:
+_OF_BYTES = ", and ndd.batch([numpy.frombuffer(item, numpy.uint8) for item in list]) is a batch of them"
+
+
+def as_value(data: object) -> DynamicValue:
+    """Data as a Tensor; the tensor list of a pipeline as a Batch."""
+    if isinstance(data, (TensorListCPU, TensorListGPU)):
+        return make_batch(data, None, None, None)
+    return make_tensor(data, None, None, None)
+
+
+def _input(function: OperatorFunction, position: int, item: object) -> DynamicValue:
     if isinstance(item, (str, dict)):
         hint = "; ndd.io.file.read(path) reads a file, ndd.imread(path) reads and decodes a picture" if isinstance(item, str) else ""
         raise TypeError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers{hint}")
     if isinstance(item, bytes):
         item = np.frombuffer(item, np.uint8)
-    return make_tensor(item, None, None, None)
+    if isinstance(item, (list, tuple)) and item and isinstance(item[0], (bytes, bytearray)):
+        raise TypeError(f"{function.path}: input {position} is a list of bytes; ndd.decode_batch(list) decodes pictures{_OF_BYTES}")
+    return as_value(item)
 
 
 def _dtype(function: OperatorFunction, name: str, value: object) -> Any:
@@ -366,12 +391,6 @@ def finished(brick: Brick, made: list[Samples]) -> list[Samples]:
         elif samples.reused_memory is not False:
             made[k] = samples.private()
     return made
-
-
-def plainly(error: Exception) -> Exception:
-    """The error of a call for the user, without the library's frames. The log has them, at the level DEBUG."""
-    log.debug("a call failed", exc_info=error)
-    return error.with_traceback(None)
 
 
 def is_external(value: DynamicValue) -> bool:

@@ -192,7 +192,8 @@ def _in_type(array: np.ndarray, kind: DType) -> np.ndarray:
         low, high = array.min(), array.max()
         if not (limits.min <= low and high <= limits.max):
             raise OverflowError(f"{low if low < limits.min else high} does not fit into {kind.name} [{limits.min}, {limits.max}]")
-    return array.astype(target)
+    with np.errstate(over="ignore"):  # infinite, as in pipelines
+        return array.astype(target)
 
 
 def _narrow(array: np.ndarray) -> np.ndarray:
@@ -300,7 +301,7 @@ def _listed(items: list[Any], kind: DType | None) -> Batch:
     first = tensors[0]
     common = _common([item.dtype for item in tensors], items)
     layout = next((item.layout for item in tensors if item.layout), None) or ""
-    tensors = [_as_asked(item, common, None).cpu() for item in tensors]
+    tensors = [_in_common(item, common).cpu() for item in tensors]
     ranks = {item.ndim for item in tensors}
     if len(ranks) > 1:
         raise RuntimeError(f"all samples of a batch must have the same number of dimensions, got {', '.join(map(str, sorted(ranks)))}")
@@ -334,6 +335,16 @@ def _common(kinds: Sequence[DType], items: Sequence[Any]) -> DType:
     if python and result == np.float64:
         result = np.dtype(np.float32)
     return of_id(from_numpy_dtype(result))
+
+
+def _in_common(item: Tensor, common: DType) -> Tensor:
+    """A sample in the batch's type. TypeError for integers of 64 bits that the type does not have."""
+    made = _as_asked(item, common, None)
+    if made is not item and common.kind is DType.Kind.float and item.dtype.bits == 64 and item.dtype.kind is not DType.Kind.float:
+        before, after = array_of(item.cpu()), array_of(made.cpu())
+        if any(int(one) != int(other) for one, other in zip(before.flat, after.flat, strict=True)):
+            raise TypeError(f"a sample of {item.dtype} has integers that {common} cannot hold; give `dtype`")
+    return made
 
 
 def stacked(batch: Batch, pad: bool) -> Tensor:

@@ -21,6 +21,7 @@ from .functions import make_function
 from .functions import signature as signature_of
 from .rng import RNG
 from .values import Batch, DynamicValue, Tensor
+from .work import without_frames
 
 Encoded = bytes | bytearray | memoryview | np.ndarray
 """One encoded picture, sound or film."""
@@ -60,6 +61,7 @@ def _is_encoded(item: object) -> bool:
     return isinstance(item, (Tensor, np.ndarray)) or hasattr(item, "__dlpack__")
 
 
+@without_frames
 def file_read(filepaths: object, /, *, batch_size: int | None = None, device: object = None, **arguments: object) -> Any:
     """The contents of files: uint8 data. See ``fn.io.file.read``.
 
@@ -76,6 +78,7 @@ def file_read(filepaths: object, /, *, batch_size: int | None = None, device: ob
     return call(_function("io.file.read"), [path_input(filepaths)], batch_size, device, arguments)
 
 
+@without_frames
 def imread(filepaths: object, /, *, device: str | Device = "cpu", **arguments: object) -> Any:
     """Read and decode a picture (a Tensor HWC, RGB, uint8), or a list of pictures (a Batch).
 
@@ -114,6 +117,7 @@ def _encoded_batch(encoded: Iterable[Encoded], what: str) -> Batch:
     return make_batch(items, None, None, None) if items else _nothing()
 
 
+@without_frames
 def decode_batch(
     encoded: Iterable[Encoded], *, device: str | Device = "cpu", crop: int | tuple[int, int] | None = None, **arguments: Any
 ) -> Batch:
@@ -142,6 +146,7 @@ def decode_batch(
     return found
 
 
+@without_frames
 def decode_random_crop_batch(
     encoded: Iterable[Encoded], *, size: int | tuple[int, int] | None = None, device: str | Device = "cpu", rng: RNG | None = None,
     **arguments: Any,
@@ -162,6 +167,7 @@ def decode_random_crop_batch(
     return found
 
 
+@without_frames
 def decode_audio_batch(encoded: Iterable[Encoded], *, device: str | Device = "cpu", **arguments: Any) -> tuple[Batch, Batch]:
     """Decode a list of sounds (WAV, FLAC, OGG, ... as ``bytes``): samples (float32), and their rates.
 
@@ -172,6 +178,7 @@ def decode_audio_batch(encoded: Iterable[Encoded], *, device: str | Device = "cp
     return found
 
 
+@without_frames
 def decode_video_batch(encoded: Iterable[Encoded], *, device: str | Device = "cpu", **arguments: Any) -> Batch:
     """Decode a list of films (MP4, ... as ``bytes``) to a Batch of layout FHWC.
 
@@ -181,12 +188,14 @@ def decode_video_batch(encoded: Iterable[Encoded], *, device: str | Device = "cp
     return found
 
 
+@without_frames
 def decode_numpy_batch(encoded: Iterable[Encoded], **arguments: Any) -> Batch:
     """The arrays of a list of ``.npy`` files as ``bytes``. `arguments`: those of `decoders.numpy`."""
     found: Batch = call(_function("decoders.numpy"), [_encoded_batch(encoded, "decode_numpy_batch")], None, None, arguments)
     return found
 
 
+@without_frames
 def peek_batch(encoded: Iterable[Encoded], **arguments: Any) -> Batch:
     """The shapes of a list of pictures as ``bytes``, without decoding. `arguments`: those of `peek_image_shape`."""
     found: Batch = call(_function("peek_image_shape"), [_encoded_batch(encoded, "peek_batch")], None, None, arguments)

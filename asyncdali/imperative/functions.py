@@ -10,7 +10,8 @@ from typing import Any
 from ..graph.calls import NAMED_INPUTS
 from ..operators.base import REQUIRED, Role, Schema
 from . import language as language  # gives Tensors and Batches their methods
-from .calls import OperatorFunction, call, plainly
+from .calls import OperatorFunction, call
+from .work import plainly
 
 
 def is_function(schema: Schema) -> bool:

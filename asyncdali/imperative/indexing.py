@@ -11,6 +11,7 @@ import numpy as np
 from ..batch import Batch as Samples
 from .conversion import stacked
 from .values import Batch, Tensor, array_of, gathered
+from .work import without_frames
 
 
 def _bound(value: object, what: str) -> int | None:
@@ -128,6 +129,7 @@ class BatchedSlice:
     def __init__(self, batch: Batch):
         self._batch = batch
 
+    @without_frames
     def __getitem__(self, given: object) -> Batch:
         batch = self._batch
         items = given if isinstance(given, tuple) else (given,)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from .arithmetic import operation
 from .spellings import spelled
+from .work import without_frames
 
 _UNARY = {
     "sqrt": "Square root; NaN for negative numbers.",
@@ -38,6 +39,7 @@ _UNARY = {
 
 
 def _unary(name: str, doc: str) -> Callable[[object], object]:
+    @without_frames
     def function(input: object) -> object:
         return operation(name, input)
 
@@ -50,33 +52,39 @@ for _name, _doc in _UNARY.items():
     globals()[_name] = _unary(_name, _doc)
 
 
+@without_frames
 @spelled(missing="two numbers; ndd.reductions.min(value) is the smallest element of one")
 def min(left: object, right: object) -> object:
     """The smaller of two numbers."""
     return operation("min", left, right)
 
 
+@without_frames
 @spelled(missing="two numbers; ndd.reductions.max(value) is the largest element of one")
 def max(left: object, right: object) -> object:
     """The larger of two numbers."""
     return operation("max", left, right)
 
 
+@without_frames
 def pow(base: object, exponent: object) -> object:
     """`base` to the power of `exponent`; integers stay integers."""
     return operation("pow", base, exponent)
 
 
+@without_frames
 def fpow(base: object, exponent: object) -> object:
     """`base` to the power of `exponent`, as a float."""
     return operation("fpow", base, exponent)
 
 
+@without_frames
 def atan2(x: object, y: object) -> object:
     """Angle of the point (y, x) in radians: the arcus tangent of x / y in the right quadrant."""
     return operation("atan2", x, y)
 
 
+@without_frames
 def clamp(value: object, lo: object, hi: object) -> object:
     """`value`, but not less than `lo` and not more than `hi`."""
     return operation("clamp", value, lo, hi)

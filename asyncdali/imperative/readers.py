@@ -32,7 +32,7 @@ from .rng import get_default_rng
 from .spellings import READERS, missing_attribute, spelled
 from .states import ReaderState, Restorable
 from .values import Batch, DynamicValue, Tensor, repeated_part
-from .work import DelayedCall, KnownOutput, users_line
+from .work import DelayedCall, KnownOutput, users_line, without_frames
 
 if TYPE_CHECKING:
     from .bricks import Brick
@@ -434,6 +434,12 @@ class DynamicReader(Restorable):
         """Number of calls in captured loops that were computed ahead."""
         return 0 if self._loop is None else self._loop.served
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} reader cannot be pickled or copied: make one in each process, with its own shard_id; "
+            "set_state(reader.get_state()) continues a reader"
+        )
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} reader{f' {self._name!r}' if self._name else ''}>"
 
@@ -637,6 +643,7 @@ def make_reader(schema: Schema, module: str) -> type[DynamicReader]:
     name = schema.class_name
     function.path = f"ndd.{schema.module}.{name}"
 
+    @without_frames
     def __init__(self: DynamicReader, *args: Any, **kwargs: Any) -> None:
         DynamicReader.__init__(self, *args, **kwargs)
 

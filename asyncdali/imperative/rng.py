@@ -7,6 +7,7 @@ and makes its own stream of them; sample i has the i-th substream.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import operator
 import secrets
 import sys
@@ -189,7 +190,14 @@ _UNSEEDED_TORCH = 67280421310721
 """``torch.initial_seed()`` of a process that has not seeded torch."""
 
 
+_others = itertools.count(1)
+"""Numbers of threads besides the main thread, in the order in which they first ask for their generator."""
+
+
 class _Default(threading.local):
+    def __init__(self) -> None:
+        self.number = 0 if threading.current_thread() is threading.main_thread() else next(_others)
+
     rng: RNG | None = None
     given = False
     """Whether :func:`set_seed` was called."""
@@ -209,8 +217,8 @@ def _torch_seed() -> int | None:
     return None if seed == _UNSEEDED_TORCH else seed
 
 
-def fresh_seed() -> int:
-    """A seed for a program that gives none.
+def fresh_seed(number: int = 0) -> int:
+    """A seed for a program that gives none. `number`: of the thread's default generator, so that threads draw different numbers.
 
     It is made of the state of torch's global generator if the program has seeded that, else of NumPy's, which is random unless the program
     has seeded it. So ``torch.manual_seed`` and ``numpy.random.seed`` make programs repeatable. No number is drawn from these generators.
@@ -221,7 +229,7 @@ def fresh_seed() -> int:
     else:
         kind, key, *rest = np.random.get_state()
         state = np.asarray(key).tobytes() + repr((kind, *rest)).encode()
-    return int.from_bytes(hashlib.blake2b(state, digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(state + b"\0" * number, digest_size=8).digest(), "little")
 
 
 def get_default_rng() -> RNG:
@@ -232,10 +240,10 @@ def get_default_rng() -> RNG:
     """
     found = _default.rng
     if found is None:
-        found = _default.rng = RNG(fresh_seed())
+        found = _default.rng = RNG(fresh_seed(_default.number))
         _default.torch_seed = _torch_seed()
     elif not _default.given and _default.torch_seed != _torch_seed():
-        found.seed = fresh_seed()
+        found.seed = fresh_seed(_default.number)
         _default.torch_seed = _torch_seed()
     return found
 

@@ -19,7 +19,7 @@ from . import dtypes
 from .devices import Device, device, gpu_number
 from .dtypes import DType
 from .spellings import VALUES, missing_attribute
-from .work import DelayedCall, KnownOutput
+from .work import DelayedCall, KnownOutput, without_frames
 
 Held = TypeVar("Held", bound="DynamicValue")
 
@@ -319,6 +319,7 @@ class Tensor(DynamicValue):
     def __contains__(self, item: object) -> bool:
         return bool(np.any(array_of(self.cpu()) == (array_of(item.cpu()) if isinstance(item, Tensor) else item)))
 
+    @without_frames
     def __getitem__(self, key: object) -> Tensor:
 
         return language.selected(self, key)
@@ -579,12 +580,14 @@ def gathered(
     return made
 
 
+@without_frames
 def tensor(data: object, dtype: object = None, device: object = None, layout: str | None = None, pad: bool = False) -> Tensor:
     """A Tensor with a copy of `data`; see :func:`as_tensor`."""
 
     return language.make_tensor(data, dtype, device, layout, pad, copy=True)
 
 
+@without_frames
 def as_tensor(data: object, dtype: object = None, device: object = None, layout: str | None = None, pad: bool = False) -> Tensor:
     """A Tensor over the memory of `data`, where that is possible.
 
@@ -605,12 +608,14 @@ def as_tensor(data: object, dtype: object = None, device: object = None, layout:
     return language.make_tensor(data, dtype, device, layout, pad, copy=False)
 
 
+@without_frames
 def batch(tensors: object, dtype: object = None, device: object = None, layout: str | None = None) -> Batch:
     """A Batch with copies of its samples; see :func:`as_batch`."""
 
     return language.make_batch(tensors, dtype, device, layout, copy=True)
 
 
+@without_frames
 def as_batch(tensors: object, dtype: object = None, device: object = None, layout: str | None = None) -> Batch:
     """A Batch over the memory of its samples, where that is possible.
 

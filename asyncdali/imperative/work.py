@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..batch import Batch as Samples
 from ..errors import OperatorError, without_tracebacks
 
 log = logging.getLogger("asyncdali")
+
+Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 class KnownOutput:
@@ -104,6 +107,25 @@ def _again(error: Exception, called_at: str) -> Exception:
     elif made.args:
         made.args = f"{made.args[0]}\n{note}", *made.args[1:]
     return made.with_traceback(None)
+
+
+def plainly(error: Exception) -> Exception:
+    """The error of a call for the user, without the library's frames. The log has them, at the level DEBUG."""
+    log.debug("a call failed", exc_info=error)
+    return error.with_traceback(None)
+
+
+def without_frames(function: Called) -> Called:
+    """Decorator of functions that users call: their errors have one frame of the library."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise plainly(error) from None
+
+    return called  # type: ignore[return-value]
 
 
 def users_line() -> str:

@@ -116,8 +116,15 @@ def test_E6_unread_errors_are_reported() -> None:
 def test_E7_errors_come_from_the_call_without_our_frames() -> None:
     for mode in MODES[1:]:
         with mode:
-            for wrong in (lambda: failing(own_picture()), lambda: failing(ndd.as_tensor(PICTURE)), lambda: ndd.tensor([1]) // 0):
-                with pytest.raises((RuntimeError, ValueError)) as caught:
+            ragged = ndd.batch([[1, 2], [3]])
+            for wrong in (
+                lambda: failing(own_picture()), lambda: failing(ndd.as_tensor(PICTURE)), lambda: ndd.tensor([1]) // 0,
+                lambda: ndd.imread("/missing.jpg"), lambda: ndd.io.file.read("/missing"), lambda: ndd.decode_batch([b"x"]),
+                lambda: ndd.tensor([1])[3], lambda ragged=ragged: ragged.slice[3], lambda: ndd.tensor("a"), lambda: ndd.batch([]),
+                lambda ragged=ragged: ndd.as_tensor(ragged), lambda: ndd.math.sqrt("a"), lambda: ndd.math.max(None, 1),
+                lambda: ndd.readers.File(file_root="/missing"),
+            ):  # fmt: skip
+                with pytest.raises((RuntimeError, ValueError, TypeError, OSError, IndexError)) as caught:
                     wrong()
                 frames = traceback.extract_tb(caught.value.__traceback__)
                 assert sum("asyncdali" in frame.filename and frame.filename != __file__ for frame in frames) <= 1

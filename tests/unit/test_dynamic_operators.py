@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import random
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 import asyncdali.dynamic as ndd
-from asyncdali import types
+from asyncdali import fn, pipeline_def, types
 from asyncdali.imperative import bricks
 from asyncdali.runtime.templates import tables
 
@@ -302,6 +303,16 @@ def test_G4_default_generator() -> None:
         ndd.random.set_seed(None)
 
 
+def test_G4_threads_draw_different_numbers() -> None:
+    """Their seeds are made of NumPy's state, which all threads have, and of the number of the thread."""
+    states: list[str] = []
+    for _ in range(6):
+        thread = threading.Thread(target=lambda: states.append(str(ndd.random.get_default_rng().state)))
+        thread.start()
+        thread.join(30)
+    assert len(set(states)) == 6
+
+
 def test_G5_only_generators_are_generators() -> None:
     for rng in (5, "a", np.random.default_rng(3)):
         with pytest.raises(ValueError, match="RNG"):
@@ -422,3 +433,58 @@ def test_known_calls_equal_calls_of_a_new_context(seed: int) -> None:
         found = outcome(name, value, chosen)
         with ndd.EvalContext(num_threads=1):
             assert outcome(name, value, chosen) == found, (name, chosen)
+
+
+def test_O1_tensor_lists_of_pipelines_are_batches() -> None:
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def numbers() -> object:
+        return fn.random.uniform(shape=[3], seed=1), fn.random.uniform(range=[3.0, 4.0], seed=2)
+
+    with numbers() as pipe:
+        data, angles = pipe.run()
+    made = ndd.cast(data, dtype=ndd.float64)
+    assert isinstance(made, ndd.Batch)
+    assert made.shape == [(3,), (3,)]
+    assert isinstance(data + ndd.tensor(1), ndd.Batch)
+    assert isinstance(ndd.cast(data[0], dtype=ndd.float64), ndd.Tensor)
+    picture = ndd.tensor(np.zeros((4, 4, 3), np.uint8), layout="HWC")
+    assert isinstance(ndd.rotate(picture, angle=angles), ndd.Batch)
+
+
+CASTS = {
+    "a float for an int": lambda x: (ndd.flip(x, horizontal=ndd.tensor(0.6)), ndd.flip(x, horizontal=1)),
+    "a float for a mirror": lambda x: (
+        ndd.crop_mirror_normalize(x, mirror=ndd.tensor(0.4)),
+        ndd.crop_mirror_normalize(x, mirror=0),
+    ),
+    "floats for a shape": lambda x: (
+        ndd.random.uniform(shape=ndd.tensor([2.6]), rng=ndd.random.RNG(3)),
+        ndd.random.uniform(shape=[3], rng=ndd.random.RNG(3)),
+    ),
+    "integers for floats": lambda x: (
+        ndd.warp_affine(x, matrix=[[1, 0, 2], [0, 1, 0]]),
+        ndd.warp_affine(x, matrix=[1.0, 0.0, 2.0, 0.0, 1.0, 0.0]),
+    ),
+    "float64 for floats": lambda x: (
+        ndd.experimental.warp_perspective(x, matrix=np.eye(3)),
+        ndd.experimental.warp_perspective(x, matrix=np.eye(3, dtype=np.float32)),
+    ),
+    "a truth value of NumPy": lambda x: (
+        ndd.crop_mirror_normalize(x, mirror=np.bool_(True)),
+        ndd.crop_mirror_normalize(x, mirror=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_O3_data_for_arguments_is_cast_to_their_type(name: str) -> None:
+    """Rounded, as the operator `cast` does."""
+    x = ndd.tensor(np.random.default_rng(1).integers(0, 256, (8, 9, 3)).astype(np.uint8), layout="HWC")
+    for _ in range(2):
+        made, expected = CASTS[name](x)
+        assert same(made, expected)
+
+
+def test_M2_a_list_of_bytes_names_the_function_for_lists() -> None:
+    with pytest.raises(TypeError, match=r"decode_batch\(list\)"):
+        ndd.decoders.image([b"a", b"b"])

@@ -1,5 +1,7 @@
 """Readers of dynamic mode: epochs, sizes, shards, calls, states. The orders are those that DALI 2.4 gave for the same arguments."""
 
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -427,3 +429,9 @@ def test_old_names_of_arguments_are_taken_with_a_warning(tmp_path):
     with pytest.warns(DeprecationWarning, match="image_ids"):
         made = ndd.readers.COCO(**arguments, save_img_ids=True)
     assert made.output_count == ndd.readers.COCO(**arguments).output_count + 1
+
+
+def test_P2_readers_say_how_to_continue_in_another_process(reader):
+    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="shard_id"):
+            copying(reader())

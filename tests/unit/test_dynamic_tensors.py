@@ -160,7 +160,9 @@ def test_B2_samples_have_one_type() -> None:
     assert ndd.batch([ndd.tensor([1], layout="A"), ndd.tensor([1], layout="B")]).layout == "A"
     with pytest.raises(RuntimeError, match="dimensions"):
         ndd.batch([[1, 2], [[1]]])
-    for data in ([1, None], [ndd.batch([1])], [ndd.tensor(types.FLOAT), 1]):
+    assert numbers(ndd.batch([np.int64(2**40), np.float32(0.5)])) == [2**40, 0.5]
+    wide = [np.float32(1.5), np.int64(2**53 + 1)], [np.uint64(2**63 + 1), np.int64(-1)]  # no type has all of them
+    for data in ([1, None], [ndd.batch([1])], [ndd.tensor(types.FLOAT), 1], *wide):
         with pytest.raises(TypeError):
             ndd.batch(data)
 
