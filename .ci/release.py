@@ -45,6 +45,8 @@ EXTRAS = {
     "numba-cuda12": ("test_numba_gpu_function",), "numba-cuda13": ("test_numba_gpu_function",),
 }  # fmt: skip
 """Each extra of users, and the test modules that need it."""
+TOOLS = {"opentelemetry": ("opentelemetry-sdk",)}
+"""Extra -> what its tests need beside it."""
 SHOWN = ("numpy", "numba", "opencv-python-headless", "pillow", "cloudpickle", "uvloop")
 REFUSES = "import sys; sys.path.insert(0, sys.argv[1])\ntry: import asyncdali\nexcept ImportError as error: print(error)\n"
 
@@ -235,10 +237,12 @@ def _try(row: Row, python: Path, work: Path, wheel: Path) -> None:
     listed = {item["name"].lower(): item["version"] for item in json.loads(run(python, "-m", "pip", "list", "--format", "json"))}
     row.versions = {name: listed[name] for name in SHOWN if name in listed}
     pins = [f"{name}=={version}" for name, version in listed.items() if name in SHOWN]
-    install(python, "pytest>=8", "hypothesis", "setuptools>=77", "lmdb>=1.4", *pins)  # lmdb: tests write files of Caffe
+    install(python, "pytest>=8", "hypothesis", "setuptools>=77", "lmdb>=1.4", *TOOLS.get(row.extra, ()), *pins)  # lmdb: files of Caffe
     run(python, "-m", "pip", "check")
     run(python.parent / "asyncdali", "--version", cwd=work)
     row.ran = tested(work / "tree", python, row.tests, *row.options)
+    if " passed" not in row.ran:  # all were skipped
+        raise Failed(f"no test ran: {row.ran}")
     row.outcome = "passed"
 
 
