@@ -8,6 +8,7 @@ from typing import Any, Literal
 from asyncdali.data_node import DataNode
 from asyncdali.external_source import external_source as external_source
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+from typing import overload
 
 from . import decoders as decoders
 from . import experimental as experimental
@@ -647,7 +648,20 @@ def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = None, r
     - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
-def resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, save_attrs: bool | None = False, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
+@overload
+def resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, save_attrs: Literal[False] | None = False, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
+    """Resizes images.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
+    Layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW; element types UINT8, INT16, UINT16, FLOAT.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
+    """
+
+@overload
+def resize(input_0: Any, /, *, save_attrs: Literal[True], antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
     """Resizes images.
 
     The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.

@@ -91,7 +91,16 @@ def shown_default(value: object) -> str:
     return repr(value) if literal else "..."
 
 
-def _parameters(schema: Schema) -> list[str]:
+ADDS_OUTPUTS = {"resize": "save_attrs", "experimental.resize": "save_attrs"}
+"""Operators that give one node, or a list of nodes with this flag."""
+
+
+def _parameters(schema: Schema, flag: bool | None = None) -> list[str]:
+    """The arguments as text. `flag`: only this value of the argument that adds outputs."""
+    if flag is not None:
+        name = ADDS_OUTPUTS[schema.name]
+        text = f"{name}: Literal[True]" if flag else f"{name}: Literal[False] | None = False"
+        return sorted([text if other.startswith(f"{name}:") else other for other in _parameters(schema)], key=lambda text: " = " in text)
     ordered = sorted(schema.by_name.values(), key=lambda arg: arg.default is not REQUIRED)
     defaults = ["" if arg.default is REQUIRED else f" = {shown_default(arg.default)}" for arg in ordered]
     return [f"{arg.name}: {_annotation(arg, schema)}{default}" for arg, default in zip(ordered, defaults)]
@@ -145,8 +154,13 @@ def _function(schema: Schema) -> str:
     else:
         inputs += [f"input_{k}: Any = ..." for k in range(schema.inputs[0], schema.inputs[1])]
         rest = "*"
-    text = ", ".join([*inputs, *(["/"] if inputs else []), rest, *_parameters(schema)])
-    return f"def {schema.name.rsplit('.', 1)[-1]}({text}) -> {_result(schema)}:\n{_doc(schema, '    ')}\n"
+    kinds = [(False, "DataNode"), (True, "list[DataNode]")] if schema.name in ADDS_OUTPUTS else [(None, _result(schema))]
+    made = []
+    for flag, result in kinds:
+        text = ", ".join([*inputs, *(["/"] if inputs else []), rest, *_parameters(schema, flag)])
+        overload = "" if flag is None else "@overload\n"
+        made.append(f"{overload}def {schema.name.rsplit('.', 1)[-1]}({text}) -> {result}:\n{_doc(schema, '    ')}\n")
+    return "\n".join(made)
 
 
 def _class(schema: Schema) -> str:
@@ -203,6 +217,7 @@ def stub_files() -> dict[str, str]:
             imports = ["from asyncdali.data_node import DataNode"]
             imports += ["from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType"]
             imports += [_import(schema, style) for schema in own if schema.hand_written]
+            imports += ["from typing import overload"] if style == "fn" and any(schema.name in ADDS_OUTPUTS for schema in own) else []
             if module == "" and style == "ops":
                 imports.append("from asyncdali.graph.calls import Compose as Compose")
             place = f"``asyncdali.{style}{'.' if module else ''}{module}``"

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from asyncdali.graph import reference
+from asyncdali.operators import load_registry
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(reference.__file__)))
 
@@ -51,3 +52,9 @@ def test_every_argument_is_documented():
         f"{name}.{arg.name}" for name, cls in load_registry().items() if not name.startswith("_") for arg in cls.schema.args if not arg.doc
     ]
     assert not missing
+
+
+def test_operators_that_add_outputs_by_a_flag_are_as_declared():
+    for name, flag in reference.ADDS_OUTPUTS.items():
+        schema = load_registry()[name].schema
+        assert schema.outputs({}) == 1 and schema.outputs({flag: True}) == 2

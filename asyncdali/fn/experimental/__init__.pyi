@@ -10,6 +10,7 @@ from asyncdali.regrouping.calls import batch_by as batch_by
 from asyncdali.regrouping.calls import mix as mix
 from asyncdali.regrouping.calls import select as select
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+from typing import overload
 
 from . import decoders as decoders
 from . import inputs as inputs
@@ -74,7 +75,17 @@ def remap(input_0: Any, input_1: Any, input_2: Any, /, *, interp: DALIInterpType
     - Example: [[[10], [20]], [[30], [40]]] and [[0.5, 1.0], [0.5, 1.5]] and [[0.5, 0.5], [1.5, 9.0]] gives [[[10], [15]], [[30], [0]]]
     """
 
-def resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, save_attrs: bool | None = False, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
+@overload
+def resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, save_attrs: Literal[False] | None = False, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
+    """Resizes images. It is the same operator as `resize`; in DALI it uses another library on a GPU.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
+    """
+
+@overload
+def resize(input_0: Any, /, *, save_attrs: Literal[True], antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
     """Resizes images. It is the same operator as `resize`; in DALI it uses another library on a GPU.
 
     - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW

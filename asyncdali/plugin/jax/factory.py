@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import jax
 from jax.sharding import Sharding
@@ -16,6 +16,34 @@ from ..epochs import LastBatchPolicy
 from .iterator import DALIGenericIterator, DALIGenericPeekableIterator
 
 
+@overload
+def data_iterator(
+    pipeline_fn: Callable[..., Any],
+    output_map: Sequence[str] | None = None,
+    size: int = -1,
+    reader_name: str | None = None,
+    auto_reset: str | bool | None = False,
+    last_batch_padded: bool = False,
+    last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+    prepare_first_batch: bool = True,
+    sharding: Sharding | None = None,
+    devices: Sequence[Any] | None = None,
+    pmap_compatible: bool | None = None,
+) -> Callable[..., DALIGenericIterator]: ...
+@overload
+def data_iterator(
+    pipeline_fn: None = None,
+    output_map: Sequence[str] | None = None,
+    size: int = -1,
+    reader_name: str | None = None,
+    auto_reset: str | bool | None = False,
+    last_batch_padded: bool = False,
+    last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+    prepare_first_batch: bool = True,
+    sharding: Sharding | None = None,
+    devices: Sequence[Any] | None = None,
+    pmap_compatible: bool | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., DALIGenericIterator]]: ...
 def data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] | None = None,
@@ -47,6 +75,34 @@ def data_iterator(
     })  # fmt: skip
 
 
+@overload
+def peekable_data_iterator(
+    pipeline_fn: Callable[..., Any],
+    output_map: Sequence[str] | None = None,
+    size: int = -1,
+    reader_name: str | None = None,
+    auto_reset: str | bool | None = False,
+    last_batch_padded: bool = False,
+    last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+    prepare_first_batch: bool = True,
+    sharding: Sharding | None = None,
+    devices: Sequence[Any] | None = None,
+    pmap_compatible: bool | None = None,
+) -> Callable[..., DALIGenericPeekableIterator]: ...
+@overload
+def peekable_data_iterator(
+    pipeline_fn: None = None,
+    output_map: Sequence[str] | None = None,
+    size: int = -1,
+    reader_name: str | None = None,
+    auto_reset: str | bool | None = False,
+    last_batch_padded: bool = False,
+    last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+    prepare_first_batch: bool = True,
+    sharding: Sharding | None = None,
+    devices: Sequence[Any] | None = None,
+    pmap_compatible: bool | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., DALIGenericPeekableIterator]]: ...
 def peekable_data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] | None = None,

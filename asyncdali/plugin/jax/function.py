@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ...graph.calls import make_function
 from .operator import JaxFunction
@@ -12,6 +12,24 @@ from .operator import JaxFunction
 _call = make_function(JaxFunction.schema, JaxFunction.schema.name)
 
 
+@overload
+def jax_function(
+    function: Callable[..., object],
+    num_outputs: int = 1,
+    output_layouts: str | Sequence[str] | None = None,
+    sharding: object = None,
+    device: str | None = None,
+    preserve: bool = True,
+) -> Callable[..., Any]: ...
+@overload
+def jax_function(
+    function: None = None,
+    num_outputs: int = 1,
+    output_layouts: str | Sequence[str] | None = None,
+    sharding: object = None,
+    device: str | None = None,
+    preserve: bool = True,
+) -> Callable[[Callable[..., object]], Callable[..., Any]]: ...
 def jax_function(
     function: Callable[..., object] | None = None,
     num_outputs: int = 1,
