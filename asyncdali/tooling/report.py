@@ -223,17 +223,20 @@ def _queue(queue: dict[str, Any]) -> str:
 _PREDICT = """
 // The formulas of asyncdali/tooling/what_if.py: seconds from one batch to the next that each station allows at least.
 function bounds(need, knobs) {
-  const beside = Math.max(1, knobs.engines), waiting = need.waiting / knobs.storage;
-  const pixels = Math.max((need.computing + waiting) / knobs.threads, need.slowest);
+  const beside = Math.max(1, knobs.engines), reading = Math.min(need.reading, need.waiting) / knobs.storage;
+  const working = need.computing + need.waiting / knobs.storage - reading;
+  const rounds = Math.ceil(need.samples / (knobs.threads + 1)) * reading / Math.max(1, need.samples);
+  const pixels = Math.max(working / knobs.threads, need.slowest);
   return {
     consumer: need.consumer + need.called,
     source: need.awaited / Math.max(1, knobs.fetch),
     workers: need.workers / Math.max(1, knobs.workers),
     planning: need.planning / beside,
-    threads: (need.computing + waiting) / (knobs.threads * beside),
+    threads: (working / knobs.threads + reading / (knobs.threads + 1)) / beside,
+    storage: reading ? (need.planning + rounds) / beside : 0,
     cores: (need.computing + need.elsewhere) / knobs.cores,
     interpreter: Math.max(0, need.interpreter - (knobs.engines ? need.planning_interpreter : 0)),
-    queue: (need.consumer + need.called + need.passing + pixels) / knobs.depth,
+    queue: (need.consumer + need.called + need.passing + pixels + rounds) / knobs.depth,
   };
 }
 function slowest(need, knobs) { return Object.entries(bounds(need, knobs)).reduce((a, b) => b[1] > a[1] ? b : a); }

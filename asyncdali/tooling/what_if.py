@@ -1,11 +1,12 @@
 """``asyncdali bench --what-if``: the rate that other settings would give, from one measurement.
 
 The model is a closed queueing network with service times that vary little. Its stations are the consumer (with the sources that
-run in its thread), awaited sources, worker processes, planning (one batch at a time), the worker threads, the processors and the
-interpreter. At most `depth` batches are in it. Such a network is as fast as its slowest station, and a batch passes all stations one after
-the other, so the rate is the smallest of the bounds in :func:`bounds` (asymptotic bounds: Denning and Buzen, "The operational analysis of
-queueing network models", Computing Surveys 10, 1978). What the bounds do not explain of the measured time of a batch (hand-overs, wake-ups)
-stays the same with other settings.
+run in its thread), awaited sources, worker processes, planning (one batch at a time), storage, the worker threads, the processors and the
+interpreter. A batch is planned when all its files are read, and the thread that plans reads, too: reads wait for storage in rounds of
+`threads` + 1 files. At most `depth` batches are in the network. Such a network is as fast as its slowest station, and a batch passes all
+stations one after the other, so the rate is the smallest of the bounds in :func:`bounds` (asymptotic bounds: Denning and Buzen, "The
+operational analysis of queueing network models", Computing Surveys 10, 1978). What the bounds do not explain of the measured time of a
+batch (hand-overs, wake-ups) stays the same with other settings.
 
 ``report.py`` has the same formulas in JavaScript for its sliders; tests/unit/test_what_if.py compares both.
 """
@@ -13,6 +14,7 @@ stays the same with other settings.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -56,7 +58,8 @@ class Demands:
         computing: processor time of worker threads. waiting: the time in which they wait for storage.
         slowest: processor time of the slowest sample. elsewhere: processor time that the worker threads do not use.
         interpreter: with the interpreter held, the consumer's step included if it is Python. planning_interpreter: its part in planning.
-        samples: of a batch. measured: from one batch to the next.
+        samples: of a batch. measured: from one batch to the next. reading: the part of `waiting` in which files are read before planning.
+            It is taken for latency: more reads at a time are as fast as few.
     """
 
     consumer: float
@@ -74,24 +77,27 @@ class Demands:
     samples: float
     measured: float
     calling: float = 0.0
+    reading: float = 0.0
 
 
 def bounds(need: Demands, given: Knobs) -> dict[str, float]:
     """The seconds from one batch to the next that each station allows at least."""
     beside = max(1, given.engines)
-    threads = given.threads * beside
-    waiting = need.waiting / given.storage
-    pixels = max((need.computing + waiting) / given.threads, need.slowest)
+    reading = min(need.reading, need.waiting) / given.storage
+    working = need.computing + need.waiting / given.storage - reading
+    rounds = math.ceil(need.samples / (given.threads + 1)) * reading / max(1.0, need.samples)
+    pixels = max(working / given.threads, need.slowest)
     interpreter = need.interpreter - (need.planning_interpreter if given.engines else 0.0)
     return {
         "consumer": need.consumer + need.called,
         "source": need.awaited / max(1, given.fetch),
         "workers": need.workers / max(1, given.workers),
         "planning": need.planning / beside,
-        "threads": (need.computing + waiting) / threads,
+        "threads": (working / given.threads + reading / (given.threads + 1)) / beside,
+        "storage": (need.planning + rounds) / beside if reading else 0.0,
         "cores": (need.computing + need.elsewhere) / given.cores,
         "interpreter": max(0.0, interpreter),
-        "queue": (need.consumer + need.called + need.passing + pixels) / given.depth,
+        "queue": (need.consumer + need.called + need.passing + pixels + rounds) / given.depth,
     }
 
 
@@ -206,6 +212,7 @@ def demands(found: Measurement) -> Demands:
     stretch = found.sharing["stretch"].get(WORKERS, 1.0)
     computing = threads["processor_seconds"] + sum(item["pixels_seconds"] for item in engines) / stretch
     waiting = max(0.0, threads["busy_seconds"] - threads["processor_seconds"] * stretch)
+    reading = sum(max(0.0, item["prepare_seconds"] - item["prepare_processor_seconds"] * stretch) for item in told["operators"])
     planning: dict[str, float] = {}
     for item in told["segments"]:
         planning[item["stream"]] = planning.get(item["stream"], 0.0) + item["planning_seconds"]
@@ -225,6 +232,7 @@ def demands(found: Measurement) -> Demands:
         planning_interpreter=min(found.interpreter_seconds, planning_processor) / batches,
         samples=found.samples / batches, measured=found.seconds / batches,
         calling=sum(item["processor_seconds"] for item in told["sources"] if item["kind"] == "called") / batches,
+        reading=min(reading, waiting) / batches,
     )  # fmt: skip
 
 
