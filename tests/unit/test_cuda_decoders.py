@@ -442,14 +442,14 @@ RANDOM_CROP = fn.decoders.image_random_crop
 @pytest.mark.parametrize(
     ("threads", "decode", "arguments", "by_cpu"),
     [
-        (8, fn.decoders.image, {}, True), (7, fn.decoders.image, {}, False), (4, RANDOM_CROP, {}, True), (3, RANDOM_CROP, {}, False),
-        (8, fn.decoders.image, {"hw_decoder_load": 0.5}, False), (8, fn.decoders.image, {"decoder": "shared"}, False),
+        (28, fn.decoders.image, {}, True), (27, fn.decoders.image, {}, False), (12, RANDOM_CROP, {}, True), (11, RANDOM_CROP, {}, False),
+        (28, fn.decoders.image, {"hw_decoder_load": 0.5}, False), (28, fn.decoders.image, {"decoder": "shared"}, False),
         (2, fn.decoders.image, {"decoder": "cpu"}, True),
     ],
     ids=["enough", "few", "windows", "few for windows", "load", "shared", "cpu"],
 )  # fmt: skip
 def test_the_default_lane(nvjpeg, threads, decode, arguments, by_cpu):
-    """Decoders of the GPU take from a training step. So the CPU decodes by default, with the pixels of the host device."""
+    """Decoders of the GPU take from a training step. So the CPU decodes by default if its threads are many, with the host device's pixels."""
     with decoded(threads, decode=decode, name="decode", **arguments) as pipe:
         batches = [pipe.run()[0].as_cpu() for _ in range(2)]
         report = pipe.statistics().operator("decode")
@@ -528,12 +528,12 @@ def saved_by(**arguments):
         return pipe.checkpoint()
 
 
-@pytest.mark.parametrize(("threads", "by_cpu"), [(8, True), (2, False)], ids=["cpu", "shared"])
+@pytest.mark.parametrize(("threads", "by_cpu"), [(28, True), (2, False)], ids=["cpu", "shared"])
 def test_a_checkpoint_keeps_the_default_lane(nvjpeg, caplog, threads, by_cpu):
     """The default depends on `num_threads`. A resumed pipeline keeps the lanes of the saved one, with the same pixels, and says nothing."""
     saved = saved_by(num_threads=threads)
     before = nvjpeg.driver.calls["nvjpegDecodeBatched"]
-    with caplog.at_level("WARNING", "asyncdali"), decoded(10 - threads, checkpoint=saved) as pipe:
+    with caplog.at_level("WARNING", "asyncdali"), decoded(30 - threads, checkpoint=saved) as pipe:
         found = pipe.run()[0].as_cpu()
         assert (nvjpeg.driver.calls["nvjpegDecodeBatched"] == before) == by_cpu
     assert "pixels" not in caplog.text
@@ -546,10 +546,10 @@ def test_a_checkpoint_keeps_the_default_lane(nvjpeg, caplog, threads, by_cpu):
     [
         ({"decoder": "cpu"}, {"decoder": "hardware"}, "with the CPU, this pipeline decodes them with the GPU's engines:"),
         ({"decoder": "hardware"}, {"decoder": "cpu"}, "with the GPU's engines, this pipeline decodes them with the CPU:"),
-        ({"decoder": "cpu"}, {"num_threads": 8}, None),
+        ({"decoder": "cpu"}, {"num_threads": 28}, None),
         ({"decoder": "hardware"}, None, "with the GPU's engines: not available on the host device"),
         (None, {"decoder": "hardware"}, "with the CPU, this pipeline decodes them with the GPU's engines:"),
-        (None, {"num_threads": 8}, None),
+        (None, {"num_threads": 28}, None),
         ({"decoder": "cpu"}, None, None),
     ],
     ids=["to engines", "from engines", "same lane", "engines to host", "host to engines", "host to cpu", "cpu to host"],

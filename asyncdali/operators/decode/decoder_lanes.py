@@ -4,8 +4,8 @@ The decoders' results differ, visibly at coloured edges (docs/gpu.md). So the la
 files of its batch, on its slot, and on a split. The split is fixed when the pipeline is built, and stored in checkpoints. A run can be
 repeated and resumed exactly. Only `decoder="dynamic"` shares by load (lane_balance.py).
 
-By default the CPU decodes everything, because the other lanes cost a training step up to 7 % of its speed. With few threads the engines
-help (`_ENOUGH`).
+By default the CPU decodes everything if its threads are many (`_ENOUGH`), because the engines cost a training step about 1 % of its speed.
+Otherwise the engines help.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ DECODERS = ("", "cpu", "shared", "hardware", "hybrid", "all", "dynamic")
 _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE, _WINDOW_RATE = 4.1, 14.0, 1.0, 2.4
 """Pictures per millisecond of an engine, the multiprocessors, and a CPU thread that decodes whole pictures or windows of them, when all
 work (H200, 490 x 397; docs/gpu.md). The GPU's decoders always decode whole pictures."""
-_ENOUGH = 8.0
-"""Pictures per millisecond. By default a GPU's engines decode only if the CPU's threads are slower than this: a ResNet-50 step needs 4.7 on
-an H200. The rule counts `num_threads`, so that the same program has the same pixels on every machine."""
+_ENOUGH = 28.0
+"""Pictures per millisecond. By default a GPU's engines decode only if the CPU's threads are slower than this, which is what DALI gives with
+engines. The rule counts `num_threads`, so that the same program has the same pixels on every machine."""
 _FANCY_RATE = 0.25
 """The part of its speed that an engine keeps with smooth chroma."""
 _HYBRID_DEPTH = 5
