@@ -21,6 +21,7 @@ struct boolean { uint8 bits; };
 #define KERNEL extern "C" __global__ void __launch_bounds__(256, RESIDENT)
 #define KERNEL_OF(resident) extern "C" __global__ void __launch_bounds__(256, resident)  // as KERNEL, with a limit of its own
 #define DEVICE static __device__ __forceinline__
+#define APART static __device__ __noinline__  // a function that is called and not inlined
 #define DEVICE_MEMBER __device__ __forceinline__
 #define WHOLE_WORD DEVICE
 #endif

@@ -10,6 +10,7 @@ static thread_local Dim blockIdx, threadIdx, gridDim, blockDim;
 #define KERNEL extern "C" void
 #define KERNEL_OF(resident) KERNEL
 #define DEVICE static inline
+#define APART static
 #define WHOLE_WORD static __attribute__((noinline, no_sanitize_address))
 #define DEVICE_MEMBER inline
 #define __restrict__ __restrict

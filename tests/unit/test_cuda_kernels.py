@@ -276,6 +276,10 @@ def test_operators_that_copy_pieces():
     assert_close(*both("transpose", samples, "HWC", perm=[2, 0, 1]))
     assert_close(*both("pad", samples, "HWC", axes=[0, 1], fill_value=5.0, align=[4, 8]))
     assert_close(*both("cat", samples, "HWC", more=(samples, samples), axis=1))
+    assert_close(*both("cat", samples, "HWC", more=(samples, samples), axis=2))
+    bytes_ = [sample.astype(np.uint8) for sample in samples]
+    assert_close(*both("cat", bytes_, "HWC", more=(bytes_,), axis=2))
+    assert_close(*both("stack", bytes_, "HWC", more=(bytes_, bytes_), axis=3))
     assert_close(*both("stack", samples, "HWC", more=(samples,), axis=0))
     window = {"start": [-2], "shape": [9], "axes": [0], "out_of_bounds_policy": "pad", "fill_values": [1.0, 2.0, 3.0]}
     assert_close(*both("slice", samples, "HWC", **window, dtype=types.FLOAT16))

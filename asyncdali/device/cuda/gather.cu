@@ -2,7 +2,7 @@
 // each word from two source words. A source word is read whole even if only one of its bytes belongs to the window. Reading the other bytes
 // is safe, because an aligned word never crosses a page.
 #include "gather_tables.py"
-#include "kernel.cuh"
+#include "lines.cuh"
 
 #ifndef WHOLE_WORD
 #define WHOLE_WORD DEVICE // the tests redefine it, so that the memory checker permits these reads
@@ -28,5 +28,13 @@ KERNEL gather(const int64 *context) {
             const int64 tail = head + 4 * words;
             FOR_COLUMNS(k, size - tail, lanes) at<uint8>(to + tail)[k] = at<const uint8>(from + tail)[k];
         }
+    }
+}
+
+// Copy samples, whose bytes follow each other.
+KERNEL copy_samples(const int64 *context) {
+    FOR_SAMPLES(sample, context[COPIES_SAMPLES]) {
+        copy_lines(
+            array<int64>(context, COPIES_SOURCES)[sample], array<int64>(context, COPIES_TARGETS)[sample], array<int64>(context, COPIES_SIZES)[sample]);
     }
 }

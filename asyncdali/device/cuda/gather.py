@@ -1,4 +1,4 @@
-"""Gathers windows from any places in device memory."""
+"""Gathers windows and samples from any places in device memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..launch import Kernel, Launch, row_grid
-from .gather_tables import GATHER, GATHER_WINDOW
+from ..launch import LINE, LINES_AT_ONCE, Kernel, Launch, grid_of, row_grid
+from .gather_tables import COPIES, GATHER
 
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "gather")
 
@@ -18,9 +18,9 @@ def gather_launch(windows: np.ndarray, largest: tuple[int, int]) -> Launch:
     return Launch(_KERNEL, GATHER.entries(windows=windows, samples=len(windows)), grid)
 
 
-def dense_windows(sources: np.ndarray, targets: np.ndarray, rows: np.ndarray, row_bytes: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-    """The arguments of :func:`gather_launch` for windows without gaps. The arguments are int64[windows]."""
-    windows = np.empty((len(rows), GATHER_WINDOW.words), np.int64)
-    for k, values in enumerate(GATHER_WINDOW.entries(source=sources, pitch=row_bytes, rows=rows, row_bytes=row_bytes, target=targets)):
-        windows[:, k] = values
-    return windows, (int(rows.max()), int(row_bytes.max()))
+def copy_launch(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> Launch:
+    """Copy samples without gaps. The arguments are int64[samples]: addresses and bytes."""
+    entries = COPIES.entries(
+        sources=np.ascontiguousarray(sources), targets=np.ascontiguousarray(targets), sizes=np.ascontiguousarray(sizes), samples=len(sizes)
+    )
+    return Launch(_KERNEL._replace(entry="copy_samples"), entries, grid_of(-(-int(sizes.max(initial=0)) // (LINE * LINES_AT_ONCE)), len(sizes)))

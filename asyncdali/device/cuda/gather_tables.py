@@ -1,4 +1,4 @@
-"""Tables of the kernel that gathers windows from device memory."""
+"""Tables of the kernels that gather windows and samples from device memory."""
 
 from __future__ import annotations
 
@@ -14,3 +14,11 @@ GATHER_WINDOW = Table(
 )
 
 GATHER = Table("GATHER", Field("windows", "GATHER_WINDOW[samples]", "the windows"), SAMPLES)
+
+COPIES = Table(
+    "COPIES",
+    Field("sources", "addresses", "of the samples"),
+    Field("targets", "addresses", "of their copies"),
+    Field("sizes", "int64[samples]", "bytes of each sample"),
+    SAMPLES,
+)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_name
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from ...device.launch import PACK
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
@@ -129,7 +130,7 @@ class Filter(KernelOperator):
         )  # fmt: skip
         elements = records[:, PLANES.word.planes] * records[:, PLANES.word.channels] * plane_records(shapes, axes)[:, 1:4].prod(axis=1)
         function = self.kernels.filter_step(storage_name(source.dtype), storage_name(dtype))
-        cuda, scratch = Cuda("correlate", elements, types=types_of(source, output)), self.kernels.scratch_of(records)
+        cuda, scratch = Cuda("correlate", elements, each=PACK, types=types_of(source, output)), self.kernels.scratch_of(records)
         return Planned([output], [self.step(function, entries, lambda: cuda, ThreadScratch(scratch, CORRELATE.word.scratch))])
 
     @staticmethod

@@ -134,6 +134,20 @@ KERNEL elements(const int64 *context) {
     }
 }
 
+// Rows of few elements, for an output with gaps. A thread moves a row, so neighbouring threads access neighbouring memory.
+KERNEL short_rows(const int64 *context) {
+    FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
+        const Move move(context, sample);
+        const int64 step = move.strides[AXES - 1], moved = move.targets[AXES - 1];
+        const int32 width = (int32)move.extents[AXES - 1];
+        FOR_ITEMS(row, move.rows) {
+            int64 from, to;
+            move.find_row(row, from, to);
+            for (int32 k = 0; k < width; ++k, from += step, to += moved) *at<OUT>(to) = sliced<OUT>(*at<const IN>(from));
+        }
+    }
+}
+
 // Mirror rows of pixels of three bytes, for a contiguous output. A thread moves four pixels, which are three words of the output. Samples
 // that are not mirrored have a single row and are copied.
 KERNEL reversed(const int64 *context) {

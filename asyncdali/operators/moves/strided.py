@@ -20,6 +20,8 @@ _SOURCE, _MOVES = Path(__file__).with_name("strided_kernels.cu"), Path(__file__)
 _HEAD = PIECE_HEAD.words
 _ROW = 64
 """Least bytes of a row that is moved line by line."""
+_SHORT_ROW = 16
+"""Most elements of a row that a thread of the kernel ``short_rows`` moves."""
 _MOST_CHANNELS = 4
 """Largest number of channels of the pixels that the kernel ``planes`` divides."""
 _REVERSED = 12
@@ -167,6 +169,8 @@ def move_launch(
     elif same and (runs or fills) and width * sizes[1] >= _ROW:
         entry = "run" if runs else "fill"
         lines = -(-lines // LINES_AT_ONCE) if runs else lines
+    elif not dense and 1 < left and 0 < width <= _SHORT_ROW:
+        entry, lines = "short_rows", -(-elements // width)
     more = (("CHANNELS", channels),) if entry == "planes" else ()
     macros = (*types, ("AXES", left), ("DENSE", dense if entry in ("elements", "reversed") else 0), *more)
     return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))

@@ -4,13 +4,6 @@
 
 #define QUAD 4
 
-// A function that is called and not inlined.
-#ifdef HOST_BUILD
-#define APART static
-#else
-#define APART static __device__ __noinline__
-#endif
-
 // Loop over the groups of a row of `width` pixels that is stored at `to`; `lanes` threads share the row. `x` is the first pixel of a group.
 // The first group may begin before the row, the last one may end behind it.
 #define FOR_QUADS(x, to, width, lanes)                                                                             \

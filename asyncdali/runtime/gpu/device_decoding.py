@@ -15,7 +15,7 @@ from ...batch import Batch
 from ...device.buffers import PooledBuffer
 from ...device.cuda.commands import Commands
 from ...device.cuda.device import CudaDevice
-from ...device.cuda.gather import dense_windows, gather_launch
+from ...device.cuda.gather import copy_launch, gather_launch
 from ...device.cuda.gather_tables import GATHER_WINDOW
 from ...device.cuda.memory import CudaEvent, DeviceBuffer
 from ...device.cuda.nvjpeg import DecodedImages, Files
@@ -166,9 +166,8 @@ class SplitDecode:
         chosen = np.flatnonzero(kept.slots)
         if not len(chosen) or any(images.error is not None for images in self.images):
             return []  # after an error the CPU decoded the pictures, and its pixels differ slightly
-        rows = np.ascontiguousarray(batch.shapes[chosen, 0])
         self._keeps = True
-        return [gather_launch(*dense_windows(batch.addresses[chosen], kept.slots[chosen], rows, batch.sizes()[chosen] // rows))]
+        return [copy_launch(batch.addresses[chosen], kept.slots[chosen], batch.sizes()[chosen])]
 
     def queued(self, event: CudaEvent) -> None:
         """Everything that :meth:`gather` queued is before `event`."""

@@ -21,7 +21,7 @@ from ...device.cuda.arrays import buffers_of, pieces
 from ...device.cuda.device import CudaStream
 from ...device.cuda.driver import DriverError
 from ...device.cuda.fusion import fused
-from ...device.cuda.gather import dense_windows, gather_launch
+from ...device.cuda.gather import copy_launch
 from ...device.cuda.memory import CudaEvent, DeviceBuffer
 from ...device.cuda.nvjpeg import AllDecoded
 from ...device.joint import Joint
@@ -378,8 +378,7 @@ class DeviceSegmentRun(SegmentRun):
             dense = Batch(batch.shapes, batch.dtype, batch.layout, device=batch.device, source_info=batch.source_info)
             dense.rows = batch.rows
             self._to_device(dense)
-            rows = np.maximum(batch.shapes[:, 0] if batch.ndim else np.ones(len(batch), np.int64), 1)
-            launches.append((None, gather_launch(*dense_windows(batch.addresses, dense.addresses, rows, batch.sizes() // rows))))
+            launches.append((None, copy_launch(batch.addresses, dense.addresses, batch.sizes())))
             keep.append(batch.memory_owner)
             self.record.edges[edge] = dense
         return launches
