@@ -45,8 +45,34 @@ struct Normals {
     }
 };
 
-DEVICE float64 poisson_small(Stream &stream, float64 mean) {
-    const float64 limit = exp(-mean);
+// The constants of one mean. Means below 12 multiply uniform draws; larger means use Devroye's rejection method.
+struct PoissonMean {
+    float64 mean, limit, m, log_mean, log_factorial, root, d, scale, inverse, c1, c2, c5, c;
+
+    DEVICE_MEMBER void set(float64 value) {
+        mean = value;
+        if (mean < 12) {
+            limit = exp(-mean);
+            return;
+        }
+        const float64 quarter_pi = 0.7853981633974483;
+        m = floor(mean), log_mean = log(mean), log_factorial = lgamma(m + 1.0), root = sqrt(m);
+        const float64 wide = sqrt(2 * m * log(32 * m / quarter_pi));
+        const float64 bounded = larger(6.0, smaller(m, wide));
+        d = floor(bounded) + (bounded - floor(bounded) >= 0.5 ? 1.0 : 0.0);
+        const float64 cx = 2 * m + d;
+        scale = sqrt(cx / 2), inverse = 1 / cx, c1 = root * 1.2533141373155003;
+        c2 = sqrt(quarter_pi * cx) * exp(inverse) + c1;
+        c5 = c2 + 1 + 1 + 1.0129030479320018;
+        c = 2 * cx * exp(-d * inverse * (1 + d / 2)) / d + c5;
+    }
+};
+
+#define FACTORIALS 512  // as in random_distributions_kernels.py
+// lgamma of the integer `k`. `factorials` has the results for the numbers below FACTORIALS.
+DEVICE float64 log_factorials(float64 k, const float64 *factorials) { return k < FACTORIALS ? factorials[(int32)k] : lgamma(k); }
+
+DEVICE float64 poisson_small(Stream &stream, float64 limit) {
     float64 product = 1.0;
     int64 count = 0;
     do {
@@ -56,53 +82,42 @@ DEVICE float64 poisson_small(Stream &stream, float64 mean) {
     return (float64)(count - 1);
 }
 
-// A count with the given mean. Means below 12 multiply uniform draws; larger means use Devroye's rejection method.
-DEVICE float64 poisson(Stream &stream, float64 mean) {
-    if (mean < 12) return poisson_small(stream, mean);
-    if (mean >= 4294967296.0) {  // Counts of the rejection are below 2^32, so it would never end.
+// A count with the given mean.
+DEVICE float64 poisson(Stream &stream, const PoissonMean &k, const float64 *factorials) {
+    if (k.mean < 12) return poisson_small(stream, k.limit);
+    if (k.mean >= 4294967296.0) {  // Counts of the rejection are below 2^32, so it would never end.
         Normals normals;
-        return mean <= 1.7976931348623157e308 ? floor(mean + sqrt(mean) * normals.next(stream) + 0.5) : 0.0;
+        return k.mean <= 1.7976931348623157e308 ? floor(k.mean + sqrt(k.mean) * normals.next(stream) + 0.5) : 0.0;
     }
-    const float64 m = floor(mean), log_mean = log(mean), log_factorial = lgamma(m + 1.0), root = sqrt(m);
-    const float64 quarter_pi = 0.7853981633974483;
-    const float64 wide = sqrt(2 * m * log(32 * m / quarter_pi));
-    const float64 bounded = larger(6.0, smaller(m, wide));
-    const float64 d = floor(bounded) + (bounded - floor(bounded) >= 0.5 ? 1.0 : 0.0);
-    const float64 cx = 2 * m + d;
-    const float64 scale = sqrt(cx / 2), inverse = 1 / cx;
-    const float64 c1 = root * 1.2533141373155003;
-    const float64 c2 = sqrt(quarter_pi * cx) * exp(inverse) + c1;
-    const float64 c3 = c2 + 1, c4 = c2 + 1 + 1;
-    const float64 c5 = c4 + 1.0129030479320018;
-    const float64 c = 2 * cx * exp(-d * inverse * (1 + d / 2)) / d + c5;
     Normals normals;
     for (;;) {
-        const float64 u = c * stream.canonical();
+        const float64 u = k.c * stream.canonical();
         const float64 e = -log(1.0 - stream.canonical());
         float64 x, w = 0.0;
-        if (u <= c1) {
+        if (u <= k.c1) {
             const float64 n = normals.next(stream);
-            x = floor(-fabs(n) * root - 1);
+            x = floor(-fabs(n) * k.root - 1);
             w = -n * n / 2;
-            if (x < -m) continue;
-        } else if (u <= c2) {
-            const float64 y = 1 + fabs(normals.next(stream)) * scale;
+            if (x < -k.m) continue;
+        } else if (u <= k.c2) {
+            const float64 y = 1 + fabs(normals.next(stream)) * k.scale;
             x = ceil(y);
-            w = y * (2 - y) * inverse;
-            if (x > d) continue;
-        } else if (u <= c3) {
+            w = y * (2 - y) * k.inverse;
+            if (x > k.d) continue;
+        } else if (u <= k.c2 + 1) {
             x = -1.0;
-        } else if (u <= c4) {
+        } else if (u <= k.c2 + 1 + 1) {
             x = 0.0;
-        } else if (u <= c5) {
+        } else if (u <= k.c5) {
             x = 1.0;
             w = 0.01282051282051282;
         } else {
             const float64 v = -log(1.0 - stream.canonical());
-            const float64 y = d + v * (2 * (2 * m + d)) / d;
+            const float64 y = k.d + v * (2 * (2 * k.m + k.d)) / k.d;
             x = ceil(y);
-            w = -d * inverse * (1 + y / 2);
+            w = -k.d * k.inverse * (1 + y / 2);
         }
-        if (!(w - e - x * log_mean > log_factorial - lgamma(x + m + 1)) && x + m < 4294967295.5) return floor(x + m + 0.49999999999999989);
+        const bool refused = w - e - x * k.log_mean > k.log_factorial - log_factorials(x + k.m + 1, factorials);
+        if (!refused && x + k.m < 4294967295.5) return floor(x + k.m + 0.49999999999999989);
     }
 }

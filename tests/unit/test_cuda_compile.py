@@ -70,6 +70,7 @@ MACROS = {
         (("KIND", kind), ("WHOLE", whole), ("CHANNELS", kind % 4 + 1)) for kind in range(5) for whole in (0, 1)
     ],
     "normalize_kernels.cu": [(("CHANNELS", channels),) for channels in (1, 3, 4)],
+    "filter_kernels.cu": [(), (("WIDE", 5), ("CHANNELS", 3)), (("WIDE", 1), ("CHANNELS", 1))],
 }
 """Macros beside IN and OUT, one tuple per variant."""
 

@@ -449,7 +449,7 @@ RANDOM_CROP = fn.decoders.image_random_crop
     ids=["enough", "few", "windows", "few for windows", "load", "shared", "cpu"],
 )  # fmt: skip
 def test_the_default_lane(nvjpeg, threads, decode, arguments, by_cpu):
-    """Decoders of the GPU take from a training step. So the CPU decodes by default if its threads are many, with the host device's pixels."""
+    """Decoders of the GPU take from a training step. So many threads of the CPU decode alone, with the host device's pixels."""
     with decoded(threads, decode=decode, name="decode", **arguments) as pipe:
         batches = [pipe.run()[0].as_cpu() for _ in range(2)]
         report = pipe.statistics().operator("decode")

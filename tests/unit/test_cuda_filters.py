@@ -114,6 +114,20 @@ def test_filter(border, mode):
     assert_near(*both("filter", samples, "HWC", more=more, border=border, mode=mode, anchor=[1, 1]))
 
 
+@pytest.mark.parametrize(("shape", "channels", "mode", "dtype"), [
+    ((5, 5), 3, "same", None), ((3, 1), 3, "same", types.FLOAT), ((1, 11), 3, "valid", None), ((2, 9), 1, "same", None),
+    ((3, 20), 3, "same", None), ((4, 3), 4, "valid", types.FLOAT),
+])  # fmt: skip
+def test_filters_of_one_width(shape, channels, mode, dtype):
+    """Loops over bytes are unrolled, up to a width. Odd sizes give every alignment; 20 taps of three bytes are too many."""
+    rng = np.random.default_rng(7)
+    samples = data(rng, "uint8", *[(9, width, channels) for width in (20, 21, 22, 23, 41, 203)])
+    filters = [rng.normal(size=shape).astype(np.float32) / 4 for _ in samples]
+    options = {} if dtype is None else {"dtype": dtype}
+    for a, b in zip(*both("filter", samples, "HWC", more=(filters,), mode=mode, **options), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.slow
 def test_filter_of_volumes():
     rng = np.random.default_rng(6)

@@ -23,4 +23,5 @@ def copy_launch(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> 
     entries = COPIES.entries(
         sources=np.ascontiguousarray(sources), targets=np.ascontiguousarray(targets), sizes=np.ascontiguousarray(sizes), samples=len(sizes)
     )
-    return Launch(_KERNEL._replace(entry="copy_samples"), entries, grid_of(-(-int(sizes.max(initial=0)) // (LINE * LINES_AT_ONCE)), len(sizes)))
+    lines = -(-int(sizes.max(initial=0)) // (LINE * LINES_AT_ONCE))
+    return Launch(_KERNEL._replace(entry="copy_samples"), entries, grid_of(lines, len(sizes)))

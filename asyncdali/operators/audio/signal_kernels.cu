@@ -47,6 +47,7 @@ KERNEL decibels(const int64 *context) {
 // nonsilent_region. The power of a window is computed from the power of the previous window. The running sum restarts where the compiled
 // step restarts it. The windows between two restarts are a stretch; one thread computes a stretch. `powers` finds the largest power of
 // each stretch. `borders` finds the first and last window of each stretch above the cut-off. `region` combines the stretches.
+#define AHEAD 16
 struct Walk {
     const IN *source;
     int64 window, start, stop;  // length of a window; the stretch's windows begin at the samples [start, stop)
@@ -58,12 +59,37 @@ struct Walk {
     }
     DEVICE_MEMBER float64 mean() const { return EXACT ? (float64)total / (float64)window : (float64)((float32)total * (1.0f / (float32)window)); }
     DEVICE_MEMBER float64 first() {
-        for (int64 k = start; k < start + window; ++k) total += square(k);
+        for (int64 k = start; k < start + window; k += AHEAD) {
+            SUM squares[AHEAD];
+            const int64 count = smaller((int64)AHEAD, start + window - k);
+            #pragma unroll
+            for (int32 j = 0; j < AHEAD; ++j) squares[j] = j < count ? square(k + j) : 0;
+            #pragma unroll
+            for (int32 j = 0; j < AHEAD; ++j)
+                if (j < count) total += squares[j];
+        }
         return mean();
     }
-    DEVICE_MEMBER float64 next(int64 begin) {
-        total = total - square(begin - 1) + square(begin + window - 1);
-        return mean();
+    // Call `each` with the first sample and the power of every window. The samples of AHEAD windows are loaded before they are added,
+    // because few threads are at work, and each would wait for one sample at a time.
+    template <class Each> DEVICE_MEMBER void all(Each each) {
+        if (start >= stop) return;
+        each(start, first());
+        for (int64 begin = start + 1; begin < stop; begin += AHEAD) {
+            SUM gone[AHEAD], come[AHEAD];
+            const int64 count = smaller((int64)AHEAD, stop - begin);
+            #pragma unroll
+            for (int32 k = 0; k < AHEAD; ++k) {
+                gone[k] = k < count ? square(begin - 1 + k) : 0;
+                come[k] = k < count ? square(begin + window - 1 + k) : 0;
+            }
+            #pragma unroll
+            for (int32 k = 0; k < AHEAD; ++k) {
+                if (k >= count) break;
+                total = total - gone[k] + come[k];
+                each(begin + k, mean());
+            }
+        }
     }
 };
 
@@ -78,10 +104,7 @@ KERNEL powers(const int64 *context) {
         FOR_ITEMS(stretch, context[NONSILENT_GPU_STRETCHES]) {
             Walk walk = walk_of(context, sample, stretch);
             float64 largest = 0;
-            if (walk.start < walk.stop) {
-                largest = walk.first();
-                for (int64 begin = walk.start + 1; begin < walk.stop; ++begin) largest = larger(largest, walk.next(begin));
-            }
+            walk.all([&](int64 begin, float64 power) { largest = begin == walk.start ? power : larger(largest, power); });
             at<float64>(context[NONSILENT_GPU_POWERS])[sample * context[NONSILENT_GPU_STRETCHES] + stretch] = largest;
         }
     }
@@ -97,11 +120,11 @@ KERNEL borders(const int64 *context) {
             const float64 cut_off = EXACT ? (float64)(float32)(reference * part) : (float64)((float32)reference * (float32)part);
             Walk walk = walk_of(context, sample, stretch);
             int64 first = -1, last = -1;
-            for (int64 begin = walk.start; begin < walk.stop; ++begin) {
-                if (!((begin == walk.start ? walk.first() : walk.next(begin)) >= cut_off)) continue;
+            walk.all([&](int64 begin, float64 power) {
+                if (!(power >= cut_off)) return;
                 if (first < 0) first = begin;
                 last = begin + walk.window - 1;
-            }
+            });
             int64 *found = at<int64>(context[NONSILENT_GPU_BORDERS]) + NONSILENT_BORDERS_WORDS * (sample * context[NONSILENT_GPU_STRETCHES] + stretch);
             found[NONSILENT_BORDERS_FIRST] = first;
             found[NONSILENT_BORDERS_LAST] = last;

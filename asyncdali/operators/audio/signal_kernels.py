@@ -76,6 +76,7 @@ def decibels_step(context, sample, thread):
 
 
 _LANES = 8  # Stretches that are summed side by side.
+_WARP = 32
 _CHUNK = 256  # Windows of a stretch between two notes.
 # Offsets in the scratch of nonsilent_step: addresses of the lanes; sums of the lanes; the largest sum of each lane; the notes. The note
 # of a chunk has the sum of its first window and its largest sum.
@@ -400,10 +401,9 @@ def make_nonsilent_step(
         )  # fmt: skip
         sums = "float32" if _rounds(dtype, exact) else "float64"
         names = ("IN", element_type(dtype)), ("OUT", element_type(dtype)), ("SUM", sums), ("EXACT", str(int(exact)))
-        grids = {"powers": grid_of(stretches, count), "borders": grid_of(stretches, count), "region": grid_of(count, 1)}
-        if reference:
-            del grids["powers"]
-        return [Launch(Kernel(_SOURCE, name, names), entries, grid) for name, grid in grids.items()]
+        # Few stretches are at work, each for long: small blocks spread them over all multiprocessors.
+        walks = [Launch(Kernel(_SOURCE, name, names), entries, grid_of(stretches, count, _WARP), _WARP) for name in ("powers", "borders")]
+        return [*walks[bool(reference) :], Launch(Kernel(_SOURCE, "region", names), entries, grid_of(count, 1))]
 
     function, scratch = nonsilent_step(dtype.name, exact).address, _NOTES + NONSILENT_NOTE.size * notes
     return Step(function, table, no_explanation, scratch, NONSILENT.word.scratch, keep, launches=launches)

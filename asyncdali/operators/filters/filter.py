@@ -39,6 +39,8 @@ _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT16, DALIDataType.FLOAT,
 )  # fmt: skip
 _MODES = ("same", "valid")
+_SPAN = 32
+"""Most bytes between the first and the last tap of a row, for loops that are unrolled on a GPU."""
 BORDERS = ("reflect_101", "reflect_1001", "wrap", "clamp", "constant")
 _OTHER_NAMES = {
     "101": "reflect_101", "1001": "reflect_1001", "reflect": "reflect_1001", "edge": "clamp", "pad": "constant", "fill": "constant",
@@ -130,7 +132,8 @@ class Filter(KernelOperator):
         )  # fmt: skip
         elements = records[:, PLANES.word.planes] * records[:, PLANES.word.channels] * plane_records(shapes, axes)[:, 1:4].prod(axis=1)
         function = self.kernels.filter_step(storage_name(source.dtype), storage_name(dtype))
-        cuda, scratch = Cuda("correlate", elements, each=PACK, types=types_of(source, output)), self.kernels.scratch_of(records)
+        types: tuple[tuple[str, str | int], ...] = (*types_of(source, output), *_constants(source, records))
+        cuda, scratch = Cuda("correlate", elements, each=PACK, types=types), self.kernels.scratch_of(records)
         return Planned([output], [self.step(function, entries, lambda: cuda, ThreadScratch(scratch, CORRELATE.word.scratch))])
 
     @staticmethod
@@ -152,3 +155,13 @@ def _three(values: np.ndarray, missing: int) -> np.ndarray:
     """Extend values of one to three axes to depth, height and width."""
     padding = np.full((len(values), 3 - values.shape[1]), missing, np.int64)
     return np.concatenate([padding, values], axis=1)
+
+
+def _constants(source: Batch, records: np.ndarray) -> tuple[tuple[str, int], ...]:
+    """Macros for bytes if all filters have the same width, and all samples the same number of channels: the loops are unrolled then."""
+    words = CORRELATE_RECORD.word
+    values = records[:, [CORRELATE_RECORD.span("filter", "filter").stop - 1, words.channels]]
+    if source.dtype != DALIDataType.UINT8 or not len(values) or (values != values[0]).any():
+        return ()
+    wide, channels = values[0].tolist()
+    return (("WIDE", wide), ("CHANNELS", channels)) if 0 < (wide - 1) * channels <= _SPAN else ()

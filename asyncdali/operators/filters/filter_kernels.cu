@@ -1,5 +1,5 @@
 // filter: correlate each sample with its own filter. Products are added in the order of the taps; each addition rounds (filter_kernels.py).
-// Macros: IN, OUT element types.
+// Macros: IN, OUT element types; WIDE, CHANNELS: width of all filters and channels of all samples, for bytes; without them they may differ.
 #include "borders.cuh"
 #include "filter.py"
 
@@ -20,9 +20,31 @@ struct Filtered {
     }
 };
 
-// One element, anywhere: element `i` of the output's row (plane, z, y).
-APART OUT anywhere(const Filtered *a, int64 plane, int64 z, int64 y, int64 i) {
+// A row of the output: its place, where the input's rows that it reads begin, and whether they are all in the input.
+struct Line {
+    int64 y, z, plane, out, corner, pitch, rows;  // `pitch`: bytes of a row of the input; `rows`: rows of a plane of the input
+    int64 width, before, most;  // elements: of the row; before the filter's anchor; of a row of the input that the first tap may read
+    int32 depth, height;        // of the filter
+    bool inside;
+
+    DEVICE_MEMBER void begin(const Filtered &a, int64 row) {
+        const int64 *r = a.r;
+        const int64 channels = r[CORRELATE_RECORD_CHANNELS], elements = r[CORRELATE_RECORD_IN_WIDTH] * channels;
+        plane = row, y = take(plane, r[CORRELATE_RECORD_OUT_HEIGHT]), z = take(plane, r[CORRELATE_RECORD_OUT_DEPTH]);
+        const int64 down = y - r[CORRELATE_RECORD_ANCHOR_HEIGHT], deep = z - r[CORRELATE_RECORD_ANCHOR_DEPTH];
+        depth = (int32)r[CORRELATE_RECORD_FILTER_DEPTH], height = (int32)r[CORRELATE_RECORD_FILTER_HEIGHT], rows = r[CORRELATE_RECORD_IN_HEIGHT];
+        inside = down >= 0 && down + height <= rows && deep >= 0 && deep + depth <= r[CORRELATE_RECORD_IN_DEPTH];
+        width = r[CORRELATE_RECORD_OUT_WIDTH] * channels, before = r[CORRELATE_RECORD_ANCHOR_WIDTH] * channels;
+        most = elements - (r[CORRELATE_RECORD_FILTER_WIDTH] - 1) * channels, pitch = elements * (int64)sizeof(IN);
+        corner = (int64)a.source + ((plane * r[CORRELATE_RECORD_IN_DEPTH] + deep) * rows + down) * pitch - before * (int64)sizeof(IN);
+        out = (int64)(a.out + row * width);
+    }
+};
+
+// Element `i` of a row, anywhere.
+APART OUT anywhere(const Filtered *a, const Line *row, int64 i) {
     const int64 *r = a->r;
+    const int64 plane = row->plane, z = row->z, y = row->y;
     const int64 channels = r[CORRELATE_RECORD_CHANNELS], x = i / channels, channel = i % channels;
     float32 total = 0;
     int64 tap = 0;
@@ -42,40 +64,78 @@ APART OUT anywhere(const Filtered *a, int64 plane, int64 z, int64 y, int64 i) {
     return convert<OUT>(total);
 }
 
-// Whether all positions that the filter reads from position `at` of an axis on are in the input.
-DEVICE bool within(int64 at, int64 filter, int64 extent) { return at >= 0 && at + filter <= extent; }
+#ifdef WIDE
+#define EACH 8                                 // elements of a row that a thread computes
+#define SPAN (EACH + (WIDE - 1) * CHANNELS)    // bytes of a row of the input that they read
+#define WORDS ((SPAN + 3) / 4)
 
-// A thread computes packs of neighbouring elements of a row. Where the whole filter is in the input, all elements of a pack read the same
-// rows of it, and a tap of all of them is a pack of the input.
+// SPAN bytes as floats. Only aligned words that contain at least one of the bytes are read.
+DEVICE void load_span(int64 address, float32 *value) {
+    const int64 word = address & -4ll;
+    const int32 within = (int32)(address & 3), count = (within + SPAN + 3) / 4;
+    uint32 given[WORDS + 1];
+    #pragma unroll
+    for (int32 k = 0; k <= WORDS; ++k) given[k] = k < count ? word_at(word + 4 * k) : 0;
+    #pragma unroll
+    for (int32 k = 0; k < WORDS; ++k) {
+        const uint32 bytes = __funnelshift_r(given[k], given[k + 1], 8 * within);
+        #pragma unroll
+        for (int32 j = 0; j < 4; ++j) {
+            if (4 * k + j < SPAN) value[4 * k + j] = __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7440u | j)) - 8388608.0f;
+        }
+    }
+}
+
+// Add the products of a row of a filter.
+DEVICE void add_row(int64 line, const float32 *weights, bool first, float32 *total) {
+    float32 value[SPAN];
+    load_span(line, value);
+    #pragma unroll
+    for (int32 dx = 0; dx < WIDE; ++dx) {
+        const float32 weight = weights[dx];
+        #pragma unroll
+        for (int32 k = 0; k < EACH; ++k) {
+            const float32 part = weight * value[k + dx * CHANNELS];
+            total[k] = dx == 0 && first ? part : total[k] + part;
+        }
+    }
+}
+#else
+#define EACH PACK
+#endif
+
+// A thread computes EACH neighbouring elements of a row. Where the whole filter is in the input, all of them read the same rows of it.
 KERNEL_OF(3) correlate(const int64 *context) {
     __shared__ Filtered a;
+    __shared__ Line lines[MOST_ROWS];  // in shared memory, so that the loops have registers left
     FOR_SAMPLES(sample, context[CORRELATE_SAMPLES]) {
         __syncthreads();
         if (threadIdx.x == 0) a.begin(context, sample);
         __syncthreads();
-        const int64 *r = a.r;
-        const int32 channels = (int32)r[CORRELATE_RECORD_CHANNELS], depth = (int32)r[CORRELATE_RECORD_FILTER_DEPTH];
-        const int32 height = (int32)r[CORRELATE_RECORD_FILTER_HEIGHT], wide = (int32)r[CORRELATE_RECORD_FILTER_WIDTH];
-        const int64 width = r[CORRELATE_RECORD_OUT_WIDTH] * channels, pitch = r[CORRELATE_RECORD_IN_WIDTH] * channels;
-        const int64 most = pitch - (int64)(wide - 1) * channels;  // elements of a row that the filter's first tap may read
-        const int32 lanes = lanes_of(width / PACK + 1);
-        FOR_ROWS(row, r[CORRELATE_RECORD_PLANES] * r[CORRELATE_RECORD_OUT_DEPTH] * r[CORRELATE_RECORD_OUT_HEIGHT], lanes) {
-            int64 plane = row;
-            const int64 y = take(plane, r[CORRELATE_RECORD_OUT_HEIGHT]), z = take(plane, r[CORRELATE_RECORD_OUT_DEPTH]);
-            const int64 down = y - r[CORRELATE_RECORD_ANCHOR_HEIGHT], deep = z - r[CORRELATE_RECORD_ANCHOR_DEPTH];
-            const bool rows_inside = within(down, height, r[CORRELATE_RECORD_IN_HEIGHT]) && within(deep, depth, r[CORRELATE_RECORD_IN_DEPTH]);
-            const IN *corner = a.source + ((plane * r[CORRELATE_RECORD_IN_DEPTH] + deep) * r[CORRELATE_RECORD_IN_HEIGHT] + down) * pitch;
-            const int64 out = (int64)(a.out + row * width), before = r[CORRELATE_RECORD_ANCHOR_WIDTH] * channels;
-            for (int64 i = PACK * (int64)(threadIdx.x & (lanes - 1)) - behind_pack<OUT>(out); i < width; i += PACK * lanes) {
-                if (!rows_inside || i < larger(before, (int64)0) || i - before + PACK > most || i + PACK > width) {
-                    for (int64 k = larger(i, (int64)0); k < smaller(i + PACK, width); ++k) at<OUT>(out)[k] = anywhere(&a, plane, z, y, k);
+        const int64 rows = a.r[CORRELATE_RECORD_PLANES] * a.r[CORRELATE_RECORD_OUT_DEPTH] * a.r[CORRELATE_RECORD_OUT_HEIGHT];
+        const int32 lanes = lanes_of(a.r[CORRELATE_RECORD_OUT_WIDTH] * a.r[CORRELATE_RECORD_CHANNELS] / EACH + 1);
+        FOR_ROWS_TOGETHER(first, rows, lanes) {
+            Line &row = lines[threadIdx.x / lanes];
+            const int64 number = first + threadIdx.x / lanes;
+            __syncthreads();
+            if (threadIdx.x % lanes == 0 && number < rows) row.begin(a, number);
+            __syncthreads();
+            if (number >= rows) continue;
+            for (int64 i = EACH * (int64)(threadIdx.x & (lanes - 1)) - behind_pack<OUT>(row.out); i < row.width; i += EACH * lanes) {
+                if (!row.inside || i < larger(row.before, (int64)0) || i - row.before + EACH > row.most || i + EACH > row.width) {
+                    for (int64 k = larger(i, (int64)0); k < smaller(i + EACH, row.width); ++k) at<OUT>(row.out)[k] = anywhere(&a, &row, k);
                     continue;
                 }
                 const float32 *weight = a.weights;
-                float32 total[PACK];
-                for (int32 dz = 0; dz < depth; ++dz) {
-                    for (int32 dy = 0; dy < height; ++dy) {
-                        const int64 line = (int64)(corner + (dz * r[CORRELATE_RECORD_IN_HEIGHT] + dy) * pitch + i - before);
+                float32 total[EACH];
+                for (int32 dz = 0; dz < row.depth; ++dz) {
+                    for (int32 dy = 0; dy < row.height; ++dy) {
+                        const int64 line = row.corner + (dz * row.rows + dy) * row.pitch + i * (int64)sizeof(IN);
+#ifdef WIDE
+                        add_row(line, weight, dz == 0 && dy == 0, total);
+                        weight += WIDE;
+#else
+                        const int32 channels = (int32)a.r[CORRELATE_RECORD_CHANNELS], wide = (int32)a.r[CORRELATE_RECORD_FILTER_WIDTH];
                         #pragma unroll 1
                         for (int32 dx = 0; dx < wide; ++dx, ++weight) {
                             const Pack<IN> tap = row_pack<IN>(line, 1, dx * channels, dx * channels + PACK);
@@ -85,12 +145,16 @@ KERNEL_OF(3) correlate(const int64 *context) {
                                 total[k] = weight == a.weights ? part : total[k] + part;
                             }
                         }
+#endif
                     }
                 }
-                Pack<OUT> made;
                 #pragma unroll
-                for (int32 k = 0; k < PACK; ++k) made.element[k] = convert<OUT>(total[k]);
-                put(out, i, width, made);
+                for (int32 begin = 0; begin < EACH; begin += PACK) {
+                    Pack<OUT> made;
+                    #pragma unroll
+                    for (int32 k = 0; k < PACK; ++k) made.element[k] = convert<OUT>(total[begin + k]);
+                    put(row.out, i + begin, row.width, made);
+                }
             }
         }
     }

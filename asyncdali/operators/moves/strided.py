@@ -169,7 +169,7 @@ def move_launch(
     elif same and (runs or fills) and width * sizes[1] >= _ROW:
         entry = "run" if runs else "fill"
         lines = -(-lines // LINES_AT_ONCE) if runs else lines
-    elif not dense and 1 < left and 0 < width <= _SHORT_ROW:
+    elif not dense and left > 1 and 0 < width <= _SHORT_ROW:
         entry, lines = "short_rows", -(-elements // width)
     more = (("CHANNELS", channels),) if entry == "planes" else ()
     macros = (*types, ("AXES", left), ("DENSE", dense if entry in ("elements", "reversed") else 0), *more)

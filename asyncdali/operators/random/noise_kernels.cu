@@ -32,18 +32,38 @@ KERNEL gaussian(const int64 *context) {
     }
 }
 
+DEVICE float64 mean_of(float32 element, float32 inverse) {
+    const float32 mean = element * inverse;
+    return (float64)(mean > 0 ? mean : 0.0f);
+}
+
+// Bytes have 256 different means, so a block computes what their counts share once for a sample.
 KERNEL shot(const int64 *context) {
+    constexpr int32 MEANS = Same<IN, uint8>::value ? 256 : 1;
+    __shared__ float64 factorials[FACTORIALS];
+    __shared__ PoissonMean means[MEANS];
+    for (int32 k = threadIdx.x; k < FACTORIALS; k += blockDim.x) factorials[k] = lgamma((float64)k);
     FOR_SAMPLES(sample, context[NOISE_SAMPLES]) {
         const Counter counter = counter_of(context, sample);
         const float32 factor = array<float32>(context, NOISE_PARAMETERS)[sample], inverse = 1.0f / factor;
         const IN *source = at<const IN>(address(context, NOISE_INPUTS, sample));
         OUT *out = at<OUT>(address(context, NOISE_OUTPUTS, sample));
+        __syncthreads();
+        if (MEANS > 1 && factor != 0) {
+            for (int32 k = threadIdx.x; k < MEANS; k += blockDim.x) means[k].set(mean_of((float32)k, inverse));
+        }
+        __syncthreads();
         FOR_ITEMS(i, array<int64>(context, NOISE_COUNTS)[sample]) {
             float32 events = 0;
             if (factor != 0) {
-                const float32 mean = (float32)source[i] * inverse;
                 Stream stream{counter, offset_of(context, i)};
-                events = (float32)poisson(stream, (float64)(mean > 0 ? mean : 0.0f));
+                if constexpr (MEANS > 1) {
+                    events = (float32)poisson(stream, means[(int32)source[i]], factorials);
+                } else {
+                    PoissonMean mean;
+                    mean.set(mean_of((float32)source[i], inverse));
+                    events = (float32)poisson(stream, mean, factorials);
+                }
             }
             out[i] = convert<OUT>(events * factor);
         }

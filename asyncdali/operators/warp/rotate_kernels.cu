@@ -6,14 +6,6 @@
 
 #define RUN 256 // as _RUN of rotate_kernels.py
 
-// Element offset of a pixel in its plane. A pixel outside is moved to the border with `clamp`; otherwise the result is -1.
-DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channels, bool clamp) {
-    if (clamp) {
-        return (smaller(larger(y, (int64)0), height - 1) * width + smaller(larger(x, (int64)0), width - 1)) * channels;
-    }
-    return x < 0 || y < 0 || x >= width || y >= height ? -1 : (y * width + x) * channels;
-}
-
 // The integer part of a position. Far positions are clamped, so that the result fits into 32 bits; they stay outside the picture.
 DEVICE int32 whole(float32 position) { return (int32)floorf(smaller(larger(position, -1e6f), 1e6f + 16777216.0f)); }
 
@@ -74,18 +66,30 @@ DEVICE void pixel(const IN *source, float32 px, float32 py, const Source &s, OUT
     }
 }
 
-DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const int64 *r, float32 fill, bool clamp, bool linear, OUT *to) {
-    const int64 depth = r[ROTATE_RECORD_IN_DEPTH], height = r[ROTATE_RECORD_IN_HEIGHT], width = r[ROTATE_RECORD_IN_WIDTH], channels = r[ROTATE_RECORD_CHANNELS], plane = height * width * channels;
-    const int64 x = (int64)floorf(px), y = (int64)floorf(py), z = (int64)floorf(pz);
-    const float32 fx = px - (float32)x, fy = py - (float32)y, fz = pz - (float32)z;
-    for (int64 c = 0; c < channels; ++c) {
+// The values that all voxels of a volume share.
+struct Volume { int32 depth, height, width, channels; int64 plane; float32 fill; bool clamp, linear; };
+
+DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const Volume &v, OUT *to) {
+    const int32 x = whole(px), y = whole(py), z = whole(pz), count = v.linear ? 8 : 1;
+    const float32 fx = px - floorf(px), fy = py - floorf(py), fz = pz - floorf(pz);
+    int64 place[8];
+    #pragma unroll
+    for (int32 k = 0; k < 8; ++k) {
+        int32 column = x + (k & 1), row = y + (k >> 1 & 1), level = z + (k >> 2);
+        if (v.clamp) {
+            column = smaller(larger(column, 0), v.width - 1), row = smaller(larger(row, 0), v.height - 1);
+            level = smaller(larger(level, 0), v.depth - 1);
+        }
+        const bool there = (uint32)column < (uint32)v.width && (uint32)row < (uint32)v.height && (uint32)level < (uint32)v.depth;
+        place[k] = there ? level * v.plane + ((int64)row * v.width + column) * v.channels : -1;
+    }
+    for (int32 c = 0; c < v.channels; ++c) {
         float32 total = 0;
-        for (int k = 0; k < (linear ? 8 : 1); ++k) {
-            const int64 place = offset_of(x + (k & 1), y + (k >> 1 & 1), height, width, channels, clamp);
-            int64 level = z + (k >> 2);
-            if (clamp) level = smaller(larger(level, (int64)0), depth - 1);
-            float32 value = place >= 0 && level >= 0 && level < depth ? (float32)source[level * plane + place + c] : fill;
-            if (linear) value *= (k & 1 ? fx : 1 - fx) * (k & 2 ? fy : 1 - fy) * (k & 4 ? fz : 1 - fz);
+        #pragma unroll
+        for (int32 k = 0; k < 8; ++k) {
+            if (k >= count) break;
+            float32 value = place[k] >= 0 ? (float32)source[place[k] + c] : v.fill;
+            if (v.linear) value *= (k & 1 ? fx : 1 - fx) * (k & 2 ? fy : 1 - fy) * (k & 4 ? fz : 1 - fz);
             total += value;
         }
         to[c] = convert<OUT>(total);
@@ -204,6 +208,9 @@ DEVICE Walk walk_of(const float32 *m, float32 y, float32 z, bool volume) {
 #define TILE 4096  // as _TILE of rotate_kernels.py
 #define LINES (TILE / 32)  // most lines of a tile; one column of padding lets neighbouring lines begin in different banks of shared memory
 
+#define VOLUME_TILE 2048  // three coordinates
+#define VOLUME_LINES (VOLUME_TILE / 32)
+
 #if !VOLUME
 // A sample and a tile of it, for all threads of a block. The object is in shared memory, so that the loops have registers left.
 struct Part {
@@ -304,24 +311,48 @@ DEVICE void make_quads(const Part &part, const float32 (*positions)[TILE + LINES
 
 KERNEL rotate(const int64 *context) {
 #if VOLUME
-    const float32 fill = *array<float32>(context, ROTATE_FILL);
+    // One thread computes the positions of a line of a tile, for one coordinate, as walk() does for pictures.
+    __shared__ float32 positions[3][VOLUME_TILE + VOLUME_LINES];
     const bool linear = context[ROTATE_LINEAR] != 0;
+    const float32 shift = linear ? 0.5f : 0.0f;
     FOR_SAMPLES(sample, context[ROTATE_SAMPLES]) {
         const int64 *r = array<int64>(context, ROTATE_RECORDS) + ROTATE_RECORD_WORDS * sample;
-        const int64 channels = r[ROTATE_RECORD_CHANNELS], out_width = r[ROTATE_RECORD_OUT_WIDTH], out_height = r[ROTATE_RECORD_OUT_HEIGHT], out_depth = r[ROTATE_RECORD_OUT_DEPTH];
-        const int64 plane = r[ROTATE_RECORD_IN_HEIGHT] * r[ROTATE_RECORD_IN_WIDTH] * channels;
-        const bool clamp = context[ROTATE_CLAMP] != 0 && plane != 0 && r[ROTATE_RECORD_IN_DEPTH] != 0;
-        const float32 shift = linear ? 0.5f : 0.0f;
+        const int64 out_width = r[ROTATE_RECORD_OUT_WIDTH], out_height = r[ROTATE_RECORD_OUT_HEIGHT], out_depth = r[ROTATE_RECORD_OUT_DEPTH];
+        const int64 plane = r[ROTATE_RECORD_IN_HEIGHT] * r[ROTATE_RECORD_IN_WIDTH] * r[ROTATE_RECORD_CHANNELS];
+        const Volume volume = {
+            (int32)r[ROTATE_RECORD_IN_DEPTH], (int32)r[ROTATE_RECORD_IN_HEIGHT], (int32)r[ROTATE_RECORD_IN_WIDTH], (int32)r[ROTATE_RECORD_CHANNELS],
+            plane, *array<float32>(context, ROTATE_FILL), context[ROTATE_CLAMP] != 0 && plane * r[ROTATE_RECORD_IN_DEPTH] != 0, linear,
+        };
         const IN *source = at<const IN>(address(context, ROTATE_INPUTS, sample));
         OUT *out = at<OUT>(address(context, ROTATE_OUTPUTS, sample));
-        FOR_ITEMS(i, r[ROTATE_RECORD_FRAMES] * out_depth * out_height * out_width) {
-            int64 rest = i;
-            const int64 x = take(rest, out_width), y = take(rest, out_height), z = take(rest, out_depth), frame = rest;
-            const float32 *m = array<float32>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]);
-            const float32 px = walk_of(m, (float32)y, (float32)z, true).at((int32)x) - shift;
-            const float32 py = walk_of(m + 4, (float32)y, (float32)z, true).at((int32)x) - shift;
-            const float32 pz = walk_of(m + 8, (float32)y, (float32)z, true).at((int32)x) - shift;
-            voxel(source + frame * r[ROTATE_RECORD_IN_DEPTH] * plane, px, py, pz, r, fill, clamp, linear, out + i * channels);
+        const int32 columns = lanes_of(out_width), lines = VOLUME_TILE / columns, across = (int32)((out_width + columns - 1) / columns);
+        const int64 rows = r[ROTATE_RECORD_FRAMES] * out_depth * out_height, tiles = (rows + lines - 1) / lines * across;
+        for (int64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            int64 rest = tile;
+            const int32 left = (int32)take(rest, across) * columns, wide = (int32)smaller((int64)columns, out_width - left);
+            const int64 top = rest * lines;
+            const int32 used = (int32)smaller((int64)lines, rows - top);
+            __syncthreads();
+            for (int32 i = threadIdx.x; i < 3 * used; i += blockDim.x) {
+                const int32 axis = i / used, line = i - axis * used;
+                int64 frame = top + line;
+                const int64 y = take(frame, out_height), z = take(frame, out_depth);
+                const float32 *m = array<float32>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]) + 4 * axis;
+                const float32 step = m[0];
+                float32 now = walk_of(m, (float32)y, (float32)z, true).at(left), *to = positions[axis] + line * (columns + 1);
+                for (int32 k = 0; k < wide; ++k) {
+                    to[k] = now - shift;
+                    now += step;
+                }
+            }
+            __syncthreads();
+            for (int32 i = threadIdx.x; i < used * wide; i += blockDim.x) {
+                const int32 line = i / wide, column = i - line * wide, place = line * (columns + 1) + column;
+                const int64 frame = (top + line) / (out_depth * out_height);
+                const IN *from = source + frame * r[ROTATE_RECORD_IN_DEPTH] * plane;
+                OUT *to = out + ((top + line) * out_width + left + column) * r[ROTATE_RECORD_CHANNELS];
+                voxel(from, positions[0][place], positions[1][place], positions[2][place], volume, to);
+            }
         }
     }
 #else
