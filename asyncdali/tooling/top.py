@@ -103,11 +103,19 @@ def _watch(options: argparse.Namespace) -> int:
         earlier = later
 
 
+def _address(pid: int) -> str:
+    """The socket of a process. TopError: it has ended, or it belongs to another user."""
+    try:
+        return serving.address_of(pid)
+    except OSError:
+        raise TopError(_why_hidden(pid)) from None
+
+
 def ask(pid: int) -> dict[str, Any]:
     """The report of a process. TopError says why there is none."""
     if not os.path.isdir(f"/proc/{pid}"):
         raise TopError(f"there is no process {pid}, or it has ended")
-    path = serving.address_of(pid)
+    path = _address(pid)
     if not os.path.exists(path):
         raise TopError(_why_silent(pid))
     serving.check_private(os.path.dirname(path))
@@ -143,18 +151,39 @@ def _read(connection: socket.socket) -> bytes:
     return bytes(data)
 
 
+def _why_hidden(pid: int) -> str:
+    """The reason why the namespace of a process is not known."""
+    try:
+        user = os.stat(f"/proc/{pid}").st_uid
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        state = b"Z"
+    if state in (b"Z", b"X"):  # killed, and not waited for
+        return f"process {pid} has ended"
+    if user != os.geteuid():
+        return f"process {pid} belongs to another user (number {user})"
+    return f"process {pid} may not be looked at by this process (it may have more rights, or run in a container)"
+
+
 def _why_silent(pid: int) -> str:
     """The reason why a process has no socket."""
     try:
         user = os.stat(f"/proc/{pid}").st_uid
+        inner = serving.numbers_of(pid)
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             parent = next(int(line.split()[1]) for line in file if line.startswith("PPid:"))
     except (OSError, StopIteration, ValueError):
         return f"process {pid} has ended"
     if user != os.geteuid():
         return f"process {pid} belongs to another user (number {user})"
-    if os.path.exists(serving.address_of(parent)):
+    if parent and os.path.exists(_address(parent)):
         return f"process {pid} is a child of process {parent}, which answers for it: asyncdali top {parent}"
+    if len(inner) > 1:
+        return (
+            f"process {pid} is process {inner[-1]} of another PID namespace (a container), and its socket is not in {serving.folder()}. Run "
+            f"asyncdali top {inner[-1]} there"
+        )
     return f"process {pid} does not answer: it has no built pipeline of asyncdali, or was not asked to. {_ADVICE}"
 
 

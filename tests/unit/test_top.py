@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -267,6 +269,40 @@ def test_a_job_that_is_killed(job, capsys):
     job.wait(20)
     assert os.path.exists(path) and job.pid not in top.processes() and not os.path.exists(path)
     assert main(["top", str(job.pid)]) == 1 and "there is no process" in capsys.readouterr().err
+
+
+@pytest.fixture
+def enclosed(request):
+    """A job in namespaces of its own, as in a container: the process, and its number inside."""
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make namespaces")
+    environment = {**os.environ, "ASYNCDALI_TOP": request.param}
+    with subprocess.Popen(
+        [*command, sys.executable, "-c", JOB], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        (child,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        yield child
+        process.stdin.close()
+        process.wait(60)
+
+
+@pytest.mark.parametrize("enclosed", ["1"], indirect=True)
+def test_a_job_in_another_namespace_answers(enclosed):
+    """The job runs as root inside. The folder of its socket is that of root, so only root can ask from outside."""
+    if os.geteuid():
+        with pytest.raises(top.TopError, match=f"process {enclosed} is process 1 of another PID namespace.*asyncdali top 1 there"):
+            top.ask(enclosed)
+        return
+    assert top.ask(enclosed)["pipelines"][0]["statistics"]["consumer"]["iterations"] == 1
+    assert enclosed not in top.processes()
+
+
+@pytest.mark.parametrize("enclosed", ["0"], indirect=True)
+def test_a_silent_job_in_another_namespace_is_named(enclosed):
+    with pytest.raises(top.TopError, match=f"process {enclosed} is process 1 of another PID namespace.*asyncdali top 1 there"):
+        top.ask(enclosed)
 
 
 def test_a_forked_child_leaves_the_socket_alone():

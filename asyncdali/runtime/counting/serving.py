@@ -69,8 +69,21 @@ def check_private(path: str) -> None:
 
 
 def address_of(pid: int, base: str | None = None) -> str:
-    """The socket of a process. Processes of another namespace (a container with the same folder) have other names."""
-    return os.path.join(folder(base), f"{os.stat('/proc/self/ns/pid').st_ino}-{pid}.sock")
+    """The socket of a process. Its name has the namespace (a container may have the same folder), and the number that the process has there.
+
+    OSError: the process has ended, or this user may not see its namespace.
+    """
+    space = os.stat("/proc/self/ns/pid").st_ino
+    if pid != os.getpid() and os.path.isdir(f"/proc/{pid}"):
+        space, pid = os.stat(f"/proc/{pid}/ns/pid").st_ino, numbers_of(pid)[-1]
+    return os.path.join(folder(base), f"{space}-{pid}.sock")
+
+
+def numbers_of(pid: int) -> list[int]:
+    """The numbers of a process in the namespaces that it belongs to, from this one to its own. OSError: it has ended."""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        line = next((line for line in file if line.startswith("NSpid:")), f"NSpid: {pid}")
+    return [int(word) for word in line.split()[1:]]
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
