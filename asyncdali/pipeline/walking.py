@@ -23,7 +23,7 @@ from asyncdali_workers.interrupts import raised_by_signal
 
 from ..batch import Batch
 from ..errors import CheckpointError
-from ..provenance.positions import StepPositions, counted_by_data, positions_at
+from ..provenance.positions import EpochHasNoStep, StepPositions, counted_by_data, positions_at
 from ..provenance.report import Provenance
 from ..regrouping.contract import Cursor, EndOfEpoch, Rows
 from ..regrouping.joining import condition_of, joined
@@ -378,7 +378,7 @@ class StepWalk:
     def to(self, step: int) -> WalkedStep:
         """StepWalk to a step that is not before this one.
 
-        ValueError: the epoch ends before the step. CheckpointError: too many raw iterations would have to run.
+        EpochHasNoStep: the epoch ends before the step. CheckpointError: too many raw iterations would have to run.
         """
         running = self.runs
         if running and step - self._first > MOST_RAW:
@@ -412,7 +412,7 @@ class StepWalk:
                 try:
                     found[group.name] = group.form()
                 except EndOfEpoch:
-                    raise ValueError(
+                    raise EpochHasNoStep(
                         f"epoch {self.epoch} ends after {self.step} steps, so it has no step {wanted}. Steps are counted from the "
                         "beginning of the epoch of the checkpoint; without a checkpoint, of the first epoch"
                     ) from None

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import checkpoint as checkpoints
-from .positions import counted_by_data, positions_at
-from .sides import Side
+from .positions import EpochHasNoStep, counted_by_data, positions_at
+from .sides import Side, readers
 from .streams import Change, Stream, data_change, first_difference, with_contents
+
+if TYPE_CHECKING:
+    from .report import Provenance
+
+Kind = TypeVar("Kind")
 
 _AUTOMATIC = "seed (automatic)"
 _MOST_CODE = 20
 """Functions and values that are named."""
 _MOST_RUNS = 16
 """Steps that are run to find the first one that differs."""
+_MOST_TOLD = 2000
+"""Steps behind select, mix and batch_by whose samples are compared."""
 
 
 @dataclass
@@ -165,7 +172,7 @@ def _data_changes(first: Side, second: Side, contents: bool) -> tuple[dict[str, 
         without = next(side for side in (first, second) if side.session is None)
         return {}, [f"contents of files are not compared, because {without.label} has none"] if contents else []
     labels = first.label, second.label
-    mine, theirs = first.session.readers(), second.session.readers()
+    mine, theirs = readers(first.session), readers(second.session)
     changes = {name: data_change(mine[name], theirs[name], labels) for name in mine if name in theirs}
     notes = []
     for name, change in changes.items() if contents else ():
@@ -183,9 +190,9 @@ def _compare_positions(first: Side, second: Side, found: Difference) -> None:
                 found.texts.append(f"{name}: {was} in {first.label}, {now} in {second.label}")
         mine, theirs = first.positions, second.positions
     elif first.positions is not None and second.session is not None:
-        mine, theirs = first.positions, _saved_at(second, first.step)
+        mine, theirs = first.positions, _saved_at(second, first)
     elif second.positions is not None and first.session is not None:
-        mine, theirs = _saved_at(first, second.step), second.positions
+        mine, theirs = _saved_at(first, second), second.positions
     else:
         return
     for name in mine:
@@ -193,9 +200,15 @@ def _compare_positions(first: Side, second: Side, found: Difference) -> None:
             found.texts.append(f"{name}: position {mine[name]} in {first.label}, {theirs[name]} in {second.label}")
 
 
-def _saved_at(side: Side, step: int) -> dict[str, Any]:
+def _saved_at(side: Side, saved: Side) -> dict[str, Any]:
+    """Positions of a pipeline at the step of a checkpoint, as checkpoints have them. Those that are unknown are left out."""
     assert side.session is not None
-    positions = positions_at(side.session, step).operators
+    if side.told is not None:
+        try:
+            return _plain(side.told(saved.step).positions) if saved.epoch == side.session.began.place.epoch else {}
+        except (RuntimeError, EpochHasNoStep):  # the step is too far away, or has no samples in this epoch
+            return {}
+    positions = positions_at(side.session, saved.step).operators
     return {name: _plain(side.session.stateful[name].save(position)) for name, position in positions.items()}
 
 
@@ -208,8 +221,15 @@ def _find_step(
         found.note = f"The first step that differs is unknown: {streams}." if found.texts else ""
         return
     left, right = streams
-    if at_once or _differ_at_once(one, two, set(left.session.readers()), set(right.session.readers())):
+    if at_once or _differ_at_once(one, two, set(readers(left.session)), set(readers(right.session))):
         _run_steps(first, second, left.step, found)
+        return
+    if first.told is not None and second.told is not None:
+        _compare_told(first.told, second.told, left.step, changes, found)
+        return
+    if first.told is not None or second.told is not None:
+        unknown = "a checkpoint has no samples of select, mix and batch_by"
+        found.note = f"The first step that differs is unknown: {unknown}." if found.texts else ""
         return
     result = first_difference(left, right, changes)
     found.step = result.step
@@ -228,13 +248,60 @@ def _run_steps(first: Side, second: Side, step: int, found: Difference) -> None:
         return
     try:
         for tried in range(step, step + _MOST_RUNS):
-            if first.digest(tried) != second.digest(tried):
+            mine, others = (_unless_over(side, tried) for side in (first.digest, second.digest))
+            if mine is None and others is None:
+                found.step, found.note = None, f"The outputs of steps {step} to {tried - 1}, where the epoch ends, are equal."
+                return
+            if mine != others:
                 found.step, found.note = tried, found.note.replace(f"step {step} ", f"step {tried} ")
                 return
     except (RuntimeError, ValueError, TypeError, OSError):  # a step that cannot be made may differ
         return
     found.step = None
     found.note = f"The outputs of steps {step} to {step + _MOST_RUNS - 1} are equal. Whether later ones differ is unknown."
+
+
+def _unless_over(make: Callable[[int], Kind], step: int) -> Kind | None:
+    """A fact about a step; None: the epoch ends before."""
+    try:
+        return make(step)
+    except EpochHasNoStep:
+        return None
+
+
+def _compare_told(
+    first: Callable[[int], Provenance], second: Callable[[int], Provenance], step: int, changes: dict[str, Change | None], found: Difference
+) -> None:
+    """Find the first step whose samples differ, behind select, mix and batch_by, where each batch depends on all batches before."""
+    tried = step
+    try:
+        for tried in range(step, step + _MOST_TOLD):
+            mine, others = (_unless_over(told, tried) for told in (first, second))
+            if mine is None and others is None:
+                found.note = "The streams have the same samples to the end of the epoch." if found.texts else ""
+                return
+            if mine is None or others is None or _samples_of(mine, {}) != _samples_of(others, changes):
+                found.step, found.note = tried, f"Streams differ from step {tried} on."
+                return
+    except (RuntimeError, ValueError, TypeError, OSError) as error:
+        found.note = f"The streams are equal in the {tried - step} steps that were compared; the next one is unknown: {error}."
+        return
+    found.note = f"The streams are equal in the {_MOST_TOLD} steps that were compared."
+
+
+def _samples_of(told: Provenance, changes: dict[str, Change | None], places: Any = slice(None)) -> list[Any]:
+    """What identifies the samples of a step: numbers in the data sets of the first side, and positions of random operators."""
+    known: list[Any] = [told.samples if told.sources else 0]
+    for name, taken in told.readers.items():
+        numbers, change = taken.numbers[places], changes.get(name)
+        known.append((name, (numbers if change is None else change.numbers[numbers]).tolist()))
+    known.append({name: position for name, position in told.positions.items() if name not in told.readers})
+    for name, origins in told.regrouped.items():
+        pieces: list[tuple[int, Any, Any]] = [(part, moment.provenance(), rows) for part, moment, rows in origins.pieces]
+        for part, raw, rows in pieces:
+            draws = raw.sources or raw.positions.keys() - raw.readers.keys()  # then the place in the raw batch decides, too
+            known.append((name, part, rows.tolist() if draws else len(rows), _samples_of(raw, changes, rows)))
+    return known
 
 
 def _streams(first: Side, second: Side) -> tuple[Stream, Stream] | str:
@@ -265,7 +332,9 @@ def _differ_at_once(one: dict[str, Any], two: dict[str, Any], mine: set[str], th
     def rest(graph: dict[str, Any]) -> Any:
         entries = {}
         for name, entry in graph["operators"].items():
-            kept = {key: value for key, value in entry.items() if key not in ("args", "samples", "names")} if name in mine else entry
+            kept = {key: value for key, value in entry.items() if key not in ("args", "samples", "names")} if name in mine else dict(entry)
+            if "parts" in kept:
+                kept["parts"] = [rest(part) for part in kept["parts"]]
             entries[name] = kept
         return [entries, graph["outputs"]]
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ..runtime.session import Session
 
 
+class EpochHasNoStep(ValueError):
+    """The epoch ends before the step."""
+
+
 @dataclass(frozen=True)
 class StepPositions:
     """The state of a pipeline before a step.

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ..graph.node import OperatorInstance
     from ..graph.plan import Plan
     from ..options import PipelineOptions
+    from ..readers.base import ReaderOperator
     from ..runtime.session import Session
+    from .report import Provenance
 
 COMPARED_OPTIONS = ("batch_size", "seed", "enable_checkpointing", "on_error", "replace_from")
 """Options of a pipeline that its stream depends on. `enable_checkpointing` changes the order of ``shuffle_after_epoch``, as in DALI."""
@@ -36,6 +38,7 @@ class Side:
         reason: why there is none.
         code: of a built pipeline: descriptions of functions and objects that operators and sources have, by path.
         digest: of a built pipeline: the digest of the outputs of a step. It runs the step.
+        told: of a built pipeline with select, mix or batch_by: the provenance of a step.
     """
 
     label: str
@@ -49,6 +52,7 @@ class Side:
     reason: str = ""
     code: Mapping[str, str] = field(default_factory=dict)
     digest: Callable[[int], str] | None = None
+    told: Callable[[int], Provenance] | None = None
 
 
 def checkpoint_side(label: str, data: Any) -> Side:
@@ -62,7 +66,43 @@ def checkpoint_side(label: str, data: Any) -> Side:
 def session_side(label: str, session: Session, instances: Sequence[OperatorInstance]) -> Side:
     """The side of a built pipeline with the operators `instances`."""
     graph = session.describe()
-    return Side(label, graph, _whole(graph, session.plan, instances), _options(session.options), session=session)
+    return Side(label, graph, _with_parts(session, instances), _options(session.options), session=session)
+
+
+def regrouped(session: Session) -> list[tuple[Any, list[Session]]]:
+    """The select, mix and batch_by of a pipeline (``regrouping.regrouping.Regrouping``), each with the sessions of its parts."""
+    pullers: Sequence[Any] = session.producer.sources.pullers
+    return [(puller.group, [part.session for part in puller.parts]) for puller in pullers if puller.kind == "regrouped"]
+
+
+def sessions(session: Session) -> list[Session]:
+    """A session, and those of all parts before it."""
+    return [session, *(one for _, parts in regrouped(session) for part in parts for one in sessions(part))]
+
+
+def readers(session: Session) -> dict[str, ReaderOperator]:
+    """The readers of a pipeline and of its parts, by name."""
+    return {name: reader for one in sessions(session) for name, reader in one.readers().items()}
+
+
+def _with_parts(session: Session, instances: Sequence[OperatorInstance]) -> dict[str, Any]:
+    """:func:`_whole` of a pipeline and of its parts, whose operators have names of their own."""
+    whole = _whole(session.describe(), session.plan, instances)
+    before: dict[str, Any] = {}
+    for group, parts in regrouped(session):
+        wiring = []
+        for number, (part, declared) in enumerate(zip(parts, group.parts, strict=True)):
+            own = _with_parts(part, declared.definition.instances)
+            before.update(own["operators"])
+            wiring += [f"part {number}={source}" for source in own["outputs"]]
+        for name in (name for name in group.nodes if name in whole["operators"]):
+            entry = whole["operators"][name]
+            entry.pop("parts", None)
+            entry["in"] = wiring
+            shares = getattr(group.regrouper.start, "shares", None)
+            if shares is not None:
+                entry["args"]["weights (in thousandths)"] = list(shares)
+    return {"operators": {**before, **whole["operators"]}, "outputs": whole["outputs"]}
 
 
 def plan_side(label: str, plan: Plan, instances: Sequence[OperatorInstance], options: PipelineOptions, reason: str) -> Side:

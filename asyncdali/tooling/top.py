@@ -181,8 +181,8 @@ def _why_silent(pid: int) -> str:
         return f"process {pid} is a child of process {parent}, which answers for it: asyncdali top {parent}"
     if len(inner) > 1:
         return (
-            f"process {pid} is process {inner[-1]} of another PID namespace (a container), and its socket is not in {serving.folder()}. Run "
-            f"asyncdali top {inner[-1]} there"
+            f"process {pid} is process {inner[-1]} of another PID namespace (a container), and its socket is not in {serving.folder()}. "
+            f"Run asyncdali top {inner[-1]} there"
         )
     return f"process {pid} does not answer: it has no built pipeline of asyncdali, or was not asked to. {_ADVICE}"
 

@@ -43,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
     if options.steps < 3 and not (options.restored or options.killed):
         print("asyncdali verify: --steps must be at least 3", file=sys.stderr)
         return 2
+    left_out: dict[str, str] = {}
     try:
         with program.output_apart():
             function = program.load(options.pipeline, options.arguments)
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             elif options.restored:
                 steps = _continued(make, options)
             else:
-                faults = verify(make, options.steps) or _in_another_process(make, options)
+                faults = verify(make, options.steps, left_out=left_out) or _in_another_process(make, options)
     except (program.ProgramError, RuntimeError, ValueError, TypeError, OSError, subprocess.TimeoutExpired) as error:
         print(f"asyncdali verify: {error}", file=sys.stderr)
         return 2
@@ -67,8 +68,12 @@ def run(options: argparse.Namespace) -> int:
     for fault in faults:
         print(fault)
     if not faults:
-        where = "in a second run, after restores, behind a killed process, in engines, and with other numbers of threads and ranks"
-        print(f"{options.steps} steps are the same {where}")
+        where = ["in a second run", "after restores", "behind a killed process"]
+        where += [] if "engines" in left_out else ["in engines"]
+        numbers = "threads" if "ranks" in left_out else "threads and ranks"
+        print(f"{options.steps} steps are the same {', '.join(where)}, and with other numbers of {numbers}")
+        for what, why in left_out.items():
+            print(f"not run: {what}, because {why}")
     return 1 if faults else 0
 
 

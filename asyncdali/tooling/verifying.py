@@ -127,7 +127,9 @@ def _run_part(pipeline: Any, core: Core, steps: int) -> TestedRun:
     return found
 
 
-def verify(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: int = 0) -> list[Fault]:
+def verify(
+    make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: int = 0, left_out: dict[str, str] | None = None
+) -> list[Fault]:
     """The faults of the pipeline that `make` makes; empty if its stream is the same in all runs.
 
     Args:
@@ -135,10 +137,12 @@ def verify(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: 
         steps: steps of a run.
         restores: number of random steps at which a checkpoint is restored, besides the first and the last.
         seed: chooses these steps.
+        left_out: gets the runs ("engines", "ranks") that this pipeline refuses, and the reasons.
 
     Raises:
         RuntimeError: the pipeline is built, or fails. Other errors of the pipeline are passed on.
     """
+    skipped = {} if left_out is None else left_out
     before = FreshGlobals()
     first = run(make, steps)
     with another_time():
@@ -162,10 +166,10 @@ def verify(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: 
                 "only what it has returned, and that copies lists. Globals of modules are not part of a checkpoint either (a cache)"
             )
             return [_fault("restore", found, reason)]
-    return _other_settings(make, first, steps) or _ranks(make, places[len(places) // 2], steps)
+    return _other_settings(make, first, steps, skipped) or _ranks(make, places[len(places) // 2], steps, skipped)
 
 
-def _ranks(make: Callable[[], Front], place: int, steps: int) -> list[Fault]:
+def _ranks(make: Callable[[], Front], place: int, steps: int, left_out: dict[str, str]) -> list[Fault]:
     """Continue at step `place` on three ranks. Their samples together are those of one process."""
     try:
         whole = run(make, steps, part=Part(0, 1))
@@ -173,7 +177,8 @@ def _ranks(make: Callable[[], Front], place: int, steps: int) -> list[Fault]:
         parts = [run(make, steps - place, checkpoint, part=Part(rank, _RANKS)) for rank in range(_RANKS)]
     except CheckpointError:
         raise
-    except (RuntimeError, ValueError, TypeError):  # ranks cannot share its batches
+    except (RuntimeError, ValueError, TypeError) as error:  # ranks cannot share its batches
+        left_out["ranks"] = str(error)
         return []
     joined = [["".join(samples) for samples in zip(*of_step, strict=True)] for of_step in zip(*(part.steps for part in parts), strict=True)]
     found = _difference(whole, TestedRun(joined), place)
@@ -195,7 +200,7 @@ def _reason(make: Callable[[], Front], first: TestedRun, steps: int) -> str:
     return "uses the global random generators (`random`, `numpy.random`): use fn.random, or a generator that is made from the position"
 
 
-def _other_settings(make: Callable[[], Front], first: TestedRun, steps: int) -> list[Fault]:
+def _other_settings(make: Callable[[], Front], first: TestedRun, steps: int, left_out: dict[str, str]) -> list[Fault]:
     checks: list[tuple[str, dict[str, Any], str]] = [
         ("threads", {"num_threads": 1, "prefetch_queue_depth": 1}, "depends on the number of threads, or on the depth of the queue"),
         ("threads", {"num_threads": 3, "prefetch_queue_depth": 4}, "depends on the number of threads, or on the depth of the queue"),
@@ -209,7 +214,8 @@ def _other_settings(make: Callable[[], Front], first: TestedRun, steps: int) -> 
             return [_fault(check, found, reason)]
     try:
         found = _difference(first, run(make, steps, options={"engines": 2}), 0)
-    except (RuntimeError, ValueError, TypeError):  # the pipeline cannot run in engines
+    except (RuntimeError, ValueError, TypeError) as error:  # the pipeline cannot run in engines
+        left_out["engines"] = str(error)
         return []
     return [] if found is None else [_fault("engines", found, "gives other data in engines, which are other processes")]
 

@@ -411,3 +411,92 @@ def test_the_command_compares_contents(files, tmp_path, capfd):
     assert said["step"] == 5 and any("have other contents" in text for text in said["differences"])
     (other / "a" / NAMES[7]).unlink()
     assert main(["diff", f"{program}:one", f"{program}:two", "--contents"]) == 1  # a file less is a difference of names
+
+
+# --- behind select, mix and batch_by
+
+
+def chosen(root, *, rest=2, weight=1, budget=9, window=8, refill=True, probability=0.5, kind="select", checkpoint=None):
+    @pipeline_def(batch_size=4, num_threads=1, seed=3, enable_checkpointing=True, checkpoint=checkpoint)
+    def graph():
+        data, label = fn.readers.file(file_root=str(root), file_filters=["*.bin"], name="R")
+        number = data[0]
+        if kind == "select":
+            nodes = fn.experimental.select(data, label, where=number % rest == 0, refill=refill, name="chosen")
+        elif kind == "mix":
+            other = fn.readers.file(file_root=str(root), file_filters=["*.bin"], random_shuffle=True, name="O")
+            nodes = fn.experimental.mix([([data, label], weight), (other, 1)], per="sample", stop="never", name="chosen")
+        else:
+            nodes = fn.experimental.batch_by(data, label, length=number + 1, budget=budget, window=window, name="chosen")
+        return *nodes, fn.random.coin_flip(probability=probability, name="C")
+
+    return graph()
+
+
+CHOSEN = {
+    "a condition": ({}, {"rest": 3}, "argument expression is "),
+    "refill": ({}, {"refill": False}, "argument refill is "),
+    "weights": ({"kind": "mix"}, {"weight": 2}, "chosen[0]: argument weights (in thousandths) is [500, 500] in A, [667, 333] in B"),
+    "a budget": ({"kind": "batch_by"}, {"budget": 11}, "argument budget is 9.0 in A, 11.0 in B"),
+    "a window": ({"kind": "batch_by"}, {"window": 4}, "argument window is 8 in A, 4 in B"),
+    "a probability behind": ({}, {"probability": 0.1}, "C: argument probability is 0.5 in A, 0.1 in B"),
+    "a renamed file": ({}, renamed, "R: sample 20 is a/020.bin in A, a/020b.bin in B"),
+    "a renamed file of a mix": ({"kind": "mix"}, renamed, "R: sample 20 is a/020.bin in A, a/020b.bin in B"),
+    "one more file": ({}, with_one_more, "R: B has one more: sample 31 is a/030b.bin; 50 samples in A, 51 in B"),
+    "one more file in batches": ({"kind": "batch_by"}, with_one_more, "R: B has one more: sample 31 is a/030b.bin"),
+}
+
+
+@pytest.mark.parametrize("planted", CHOSEN)
+def test_a_planted_difference_before_a_regrouping_is_named(files, planted):
+    given, change, text = CHOSEN[planted]
+    other, given_there = (change(files), given) if callable(change) else (files, {**given, **change})
+    if change is renamed:
+        (other / "a" / "020b.bin").write_bytes(bytes([20]) * 22)  # the same number, so it is chosen as before
+    found = differences(chosen(files, **given), chosen(other, **given_there))
+    lines = [line for line in found.texts if "file_root" not in line]
+    assert any(text in line for line in lines) and len(lines) <= 2 + (change is renamed and given != {}), found.texts
+    assert found.step == first_step_of_epoch(chosen(files, **given), chosen(other, **given_there))
+
+
+def first_step_of_epoch(one, two, most=30):
+    """The first step of the first epoch at which the outputs differ, or at which one epoch ends."""
+    for step in range(most):
+        found = []
+        for pipe in (one, two):
+            try:
+                found.append([np.asarray(output.at(k)).tolist() for output in pipe.run() for k in range(len(output))])
+            except StopIteration:
+                found.append("end")
+        if found[0] != found[1]:
+            return step
+        if found[0] == "end":
+            return None
+    return None
+
+
+@pytest.mark.parametrize("kind", ["select", "mix", "batch_by"])
+def test_equal_regroupings_have_no_difference(files, kind):
+    assert not differences(chosen(files, kind=kind), chosen(files, kind=kind))
+    pipe = chosen(files, kind=kind)
+    for _ in range(3):
+        pipe.run()
+    saved = pipe.checkpoint()
+    found = chosen(files, kind=kind).diff(saved)
+    assert not found and not found.note
+    found = chosen(renamed(files), kind=kind).diff(saved)
+    assert "the names of its files" in found.texts[0] and found.step is None and "checkpoint has no samples of select" in found.note
+
+
+def test_contents_before_a_selection_are_compared(files, tmp_path):
+    other = copied(files, tmp_path, ())
+    (other / "a" / NAMES[20]).write_bytes(bytes([20]) * 20 + b"x")
+    found = compared(chosen(files), chosen(other))
+    assert any("R: 1 samples of the same names have other contents; the first is sample 20" in text for text in found.texts)
+    assert found.step == first_step_of_epoch(chosen(files), chosen(other)) == 2
+
+
+def test_a_checkpoint_of_dali_is_named(files):
+    pipe = make(files)
+    with pytest.raises(RuntimeError, match="the other is a checkpoint of DALI, which has no graph.*import-checkpoint"):
+        pipe.diff(pipe.checkpoint(format="dali"))

@@ -69,7 +69,7 @@ def check_private(path: str) -> None:
 
 
 def address_of(pid: int, base: str | None = None) -> str:
-    """The socket of a process. Its name has the namespace (a container may have the same folder), and the number that the process has there.
+    """The socket of a process. Its name has the namespace (a container may have the same folder), and the number of the process there.
 
     OSError: the process has ended, or this user may not see its namespace.
     """
