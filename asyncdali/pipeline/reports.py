@@ -92,8 +92,12 @@ class Reporting(Front):
         sources end epochs count from the beginning of the epoch, and each iteration is taken to have a full batch. Builds the pipeline.
         ``pipe.run()[0].provenance()`` is the provenance of a batch.
 
-        ValueError for a negative step; CheckpointError for a step before that of the restored checkpoint, if the pipeline's seed does not
-        lead to the checkpoint.
+        Behind ``fn.experimental.select``, ``mix`` and ``batch_by`` only steps of the epoch of the checkpoint (or of the first one) are known.
+        Conditions and lengths that are computed from pixels run, for at most 1000 raw iterations.
+
+        ValueError for a negative step, and for one behind the end of such an epoch; CheckpointError for a step before that of the restored
+        checkpoint, if the pipeline's seed does not lead to the checkpoint, and for one that is too far away; RuntimeError if a condition
+        needs data that cannot be asked for again.
         """
         from ..provenance.report import provenance_at
 

@@ -174,7 +174,7 @@ def check(program, most=14):
     return len(steps)
 
 
-QUICK, SLOW = 12, 200
+QUICK, SLOW = 8, 200
 
 
 @pytest.mark.parametrize("seed", [*range(QUICK), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK, SLOW))])
@@ -195,7 +195,7 @@ def mixed(files, choice):
     return fn.experimental.mix(parts, per=choice.choice(["batch", "sample"]), stop=choice.choice(["last", "never", "never"]))
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 60))])
 def test_a_walk_that_jumps_comes_to_the_same_places(files, seed, monkeypatch):
     choice = random.Random(seed)
     size, graph_seed = choice.randint(1, 6), choice.randrange(1000)
@@ -372,3 +372,32 @@ def test_a_graph_on_a_gpu_behind_a_selection():
     with closing(define()) as pipe, closing(define()) as other:
         outputs = [other.run() for _ in range(2)][1]
         assert values([one.as_cpu() for one in replay(pipe, 1).outputs]) == values([one.as_cpu() for one in outputs])
+
+
+def test_data_that_cannot_be_asked_for_again_is_refused():
+    def endless():
+        while True:
+            yield np.arange(4)[:, None]
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None, seed=7)
+    def define():
+        number = fn.external_source(endless, name="S")
+        return fn.experimental.select(number, where=number % 2 == 0)
+
+    with closing(define()) as pipe:
+        for ask in (pipe.provenance, pipe.show):
+            with pytest.raises(RuntimeError, match="the source of 'S' is an? .*cannot be asked for the data of a given step"):
+                ask(3)
+        assert pipe.run()[0].provenance().samples == 4
+
+
+@pytest.mark.parametrize("kind", ["pixels", "label"])
+def test_a_dropped_pipeline_ends_its_walk(kind):
+    pipe = selecting(kind)
+    pipe.provenance(2)
+    sessions = [core.session for core in pipe._core.processes.streams.cores()]
+    walk = pipe._core.processes.streams.walk
+    sessions += [part.session for part in walk.runs]
+    assert len(walk.runs) == (kind == "pixels")
+    del pipe, walk
+    assert all(session.closed for session in sessions)
