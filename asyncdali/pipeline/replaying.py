@@ -18,7 +18,7 @@ from ..errors import CheckpointError
 from ..graph.plan import build_plan, reachable
 from ..operators.base import Role
 from ..provenance.explain import Explanations
-from ..provenance.positions import StepPositions, counted_by_data, positions_at
+from ..provenance.positions import EpochHasNoStep, StepPositions, counted_by_data, positions_at
 from ..provenance.replayed import RawSample, ReplayedOperator, ReplayedStep
 from ..regrouping.contract import Rows
 from ..regrouping.joining import joined
@@ -51,8 +51,10 @@ MOST_RUNS = 1000
 """If decisions of conditionals determine positions, at most this number of steps is run to find them."""
 
 
-def replay(pipeline: Front, step: int | None = None, checkpoint: bytes | None = None) -> ReplayedStep:
+def replay(pipeline: Front, step: int | None = None, checkpoint: bytes | None = None, epoch: int | None = None) -> ReplayedStep:
     """The step `step` of the pipeline, counted as ``Pipeline.provenance`` counts. None: that of the checkpoint, or the first one.
+
+    `epoch`: of a pipeline whose regroupings end epochs; None: that of the checkpoint, or the first one.
 
     Raises:
         RuntimeError: data comes from the program (``feed_input``, sources that do not take a position).
@@ -67,9 +69,11 @@ def replay(pipeline: Front, step: int | None = None, checkpoint: bytes | None = 
         if checkpoint is not None:
             _begin(session, checkpoint)
         if step is None:
-            step = session.began.place.iteration
+            step = 0 if epoch not in (None, session.began.place.epoch) else session.began.place.iteration
         walk = replayed.walk(session)
-        told = _go_to(session, step) if walk is None else _walk_to(replayed, session, walk, step)
+        if walk is None:
+            check_epoch(session, epoch)
+        told = _go_to(session, step) if walk is None else _walk_to(replayed, session, walk, (epoch, step))
         return replayed.made(session, told)
     finally:
         replayed.close()
@@ -354,7 +358,16 @@ def _start(session: Session) -> Mark:
     return Mark({item.planned.spec.name: item.operator.start for item in session.operators if item.operator.stateful}, EpochPlace(0, 0, {}))
 
 
-def provenance_behind(core: Core, step: int) -> Provenance:
+def check_epoch(session: Session, epoch: int | None) -> None:
+    """ValueError for another epoch than that of the checkpoint, in a pipeline without regroupings."""
+    if epoch is not None and epoch != session.began.place.epoch:
+        raise ValueError(
+            f"epoch {epoch}: only epochs of select, mix and batch_by can be chosen. Readers count steps over all epochs, and the number of "
+            "steps of a Python source is not known; give a checkpoint of that epoch"
+        )
+
+
+def provenance_behind(core: Core, step: int, epoch: int | None = None) -> Provenance:
     """The provenance of a step of a built pipeline with regroupings. ``Streams.walk`` keeps how far the walk has come.
 
     ValueError: a negative step, or one behind the end of the epoch. CheckpointError: the step is too far away, or is before a checkpoint
@@ -363,17 +376,19 @@ def provenance_behind(core: Core, step: int) -> Provenance:
     if step < 0:
         raise ValueError(f"the step is {step}; steps are counted from 0")
     session, streams = core.built(), core.processes.streams
+    began = session.began.place
+    wanted = (began.epoch if epoch is None else epoch, step)
     with streams.walking:
         walk, streams.walk = streams.walk, None
-        if walk is None or step < walk.step:
+        if walk is None or wanted < (walk.epoch, walk.step):
             if walk is not None:
                 walk.close()
-            fresh = step < session.began.place.iteration
+            fresh = wanted < (began.epoch, began.iteration)
             if fresh:
                 _check_start(core, session)
             walk = _built_walk(core, session, fresh)
         try:
-            walked = walk.to(step)
+            walked = walk.to(step, wanted[0])
         except BaseException:
             walk.close()
             raise
@@ -386,17 +401,29 @@ def provenance_behind(core: Core, step: int) -> Provenance:
 
 def _check_start(core: Core, session: Session) -> None:
     """CheckpointError if a fresh pipeline does not lead to the restored checkpoint."""
-    first = session.began.place.iteration
+    first, epoch = session.began.place.iteration, session.began.place.epoch
     walks = [_built_walk(core, session, fresh) for fresh in (True, False)]
     try:
-        if session.began.place.epoch or walks[0].to(first).at != walks[1].to(first).at or walks[0].place() != walks[1].place():
+        if not _meet(walks, first, epoch):
             raise CheckpointError(
-                f"steps before step {first} of the restored checkpoint cannot be computed from it: a fresh pipeline would come to another "
-                "place there. Restore an earlier checkpoint, or make the pipeline with the seed of the run."
+                f"steps before step {first} of epoch {epoch} of the restored checkpoint cannot be computed from it: a fresh pipeline would "
+                "come to another place there. Restore an earlier checkpoint, or make the pipeline with the seed of the run."
             )
     finally:
         for walk in walks:
             walk.close()
+
+
+def _meet(walks: Sequence[StepWalk], step: int, epoch: int) -> bool:
+    """Whether two walks come to the same place."""
+    try:
+        known = [walk.to(step, epoch) for walk in walks]
+    except EpochHasNoStep:  # at the end of an epoch the place is compared
+        pass
+    else:
+        if known[0].at != known[1].at:
+            return False
+    return walks[0].place() == walks[1].place()
 
 
 def _built_walk(core: Core, session: Session, fresh: bool) -> StepWalk:
@@ -413,14 +440,22 @@ def _built_walk(core: Core, session: Session, fresh: bool) -> StepWalk:
     return walk
 
 
-def _walk_to(replayed: ReplayedCore, session: Session, walk: StepWalk, step: int) -> Provenance:
-    """Bring the session to a step behind regroupings, and return the provenance of the step."""
-    first = session.began.place.iteration
-    if step < first:
-        raise CheckpointError(f"step {step} is before step {first} of the checkpoint. Give an earlier checkpoint, or none")
-    walked = walk.to(step) if not walk.unknown or step == first else None
+def _walk_to(replayed: ReplayedCore, session: Session, walk: StepWalk, wanted: tuple[int | None, int]) -> Provenance:
+    """Bring the session to a step (epoch, step) behind regroupings, and return the provenance of the step."""
+    began = session.began.place
+    first, (epoch, step) = began.iteration, wanted
+    epoch = began.epoch if epoch is None else epoch
+    if step < 0:
+        raise ValueError(f"the step is {step}; steps are counted from 0")
+    if (epoch, step) < (began.epoch, first):
+        raise CheckpointError(
+            f"step {step} of epoch {epoch} is before step {first} of epoch {began.epoch} of the checkpoint. Give an earlier checkpoint, or "
+            "none"
+        )
+    at_once = not walk.unknown or (epoch, step) == (began.epoch, first)
+    walked = walk.to(step, epoch) if at_once else None
     if walked is None:
-        if step - first > MOST_RUNS:
+        if epoch != began.epoch or step - first > MOST_RUNS:
             raise CheckpointError(
                 f"{', '.join(walk.unknown)}: the positions at step {step} depend on the decisions of all iterations before. Give a "
                 f"checkpoint of the last {MOST_RUNS} steps before."

@@ -85,14 +85,14 @@ class Reporting(Front):
         sessions = [core.built() for core in (*self._core.processes.streams.cores(), self._core)]
         return [entry for session in sessions if session.repairs is not None for entry in session.repairs.quarantine.entries()]
 
-    def provenance(self, step: int) -> Provenance:
+    def provenance(self, step: int, epoch: int | None = None) -> Provenance:
         """The origin of every sample of iteration `step`, past or future: files and records, epochs and shards, draws and crop windows.
 
         No iteration runs, and no pixel is computed. Steps are counted from 0, the first iteration of a fresh pipeline. Pipelines whose
         sources end epochs count from the beginning of the epoch, and each iteration is taken to have a full batch. Builds the pipeline.
         ``pipe.run()[0].provenance()`` is the provenance of a batch.
 
-        Behind ``fn.experimental.select``, ``mix`` and ``batch_by`` only steps of the epoch of the checkpoint (or of the first one) are known.
+        Behind ``fn.experimental.select``, ``mix`` and ``batch_by``, `epoch` is the number of the epoch; None: that of the checkpoint, or 0.
         Conditions and lengths that are computed from pixels run, for at most 1000 raw iterations.
 
         ValueError for a negative step, and for one behind the end of such an epoch; CheckpointError for a step before that of the restored
@@ -100,21 +100,25 @@ class Reporting(Front):
         needs data that cannot be asked for again.
         """
         from ..provenance.report import provenance_at
+        from .replaying import check_epoch, provenance_behind
 
         self._core.refuse_in_callbacks("provenance()")
         self._core.built()
         if self._core.processes.streams:
-            from .replaying import provenance_behind
-
-            return provenance_behind(self._core, step)
+            return provenance_behind(self._core, step, epoch)
+        check_epoch(self._core.built(), epoch)
         return provenance_at(self._core.built(), step)
 
-    def show(self, step: int | None = None, sample: int | None = None, *, grid: bool = False, compare: int | None = None) -> Page:
+    def show(
+        self, step: int | None = None, sample: int | None = None, *, grid: bool = False, compare: int | None = None,
+        epoch: int | None = None,
+    ) -> Page:  # fmt: skip
         """Make iteration `step` again, and show its samples after every operator, with their origin, draws, ranges and histograms.
 
         Returns a page, which notebooks display; ``page.write(path)`` writes it. The steps before are not run, and this pipeline does not
         move. `sample` is the only one that is shown (by default all); `grid` shows only results; `compare` is another step, which is shown
-        beside the first one. Without `step`, the first one is made, or that of the restored checkpoint. ``asyncdali show`` does the same.
+        beside the first one. Without `step`, the first one is made, or that of the restored checkpoint. `epoch` as for
+        :meth:`provenance`. ``asyncdali show`` does the same.
 
         RuntimeError if data comes from the program; CheckpointError for a step that the checkpoint does not lead to; IndexError for a
         sample that does not exist.
@@ -123,10 +127,11 @@ class Reporting(Front):
         from .replaying import replay
 
         self._core.refuse_in_callbacks("show()")
-        made = replay(self, step)
-        compared = None if compare is None else replay(self, compare)
+        made = replay(self, step, None, epoch)
+        compared = None if compare is None else replay(self, compare, None, epoch)
         given = [str(made.provenance.step), *([] if sample is None else [str(sample)]), *(["grid=True"] if grid else [])]
         given += [] if compare is None else [f"compare={compare}"]
+        given += [] if epoch is None else [f"epoch={epoch}"]
         return page_of(made, f"pipe.show({', '.join(given)})", sample, grid, compared=compared)
 
     def statistics(self) -> Statistics:

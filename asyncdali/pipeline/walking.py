@@ -12,6 +12,7 @@ Raw iterations that failed in the run are not known, and are taken to have succe
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from ..runtime.order.record import Record
     from ..runtime.work.segments import BuiltOperator
 
+MOST_STEPS = 200_000
+"""The search for the end of an epoch ends here."""
 _WORTH = 8
 """Fewer batches of a mix are formed one by one."""
 MOST_RAW = 1000
@@ -236,6 +239,7 @@ class RunPart(PartStream):
         self._leading, self.explained, self._nodes = leading, explained, len(part.nodes)
         self.operator = name
         self._made_so_far = 0
+        self._look()
 
     def _made(
         self, mark: Mark, moment: Moment, record: Record, batches: list[Batch], labels: np.ndarray, real: np.ndarray, after: int
@@ -273,6 +277,7 @@ class WalkedGroup:
     size: int
     state: Any
     _formed: tuple[list[Rows], Any, list[Cursor]] | None = None
+    _ended: tuple[Any, list[Cursor]] | None = None
 
     @classmethod
     def begin(
@@ -290,7 +295,8 @@ class WalkedGroup:
             readings = [part.reading() for part in self.parts]
             try:
                 pieces, state = self.regrouper.form(readings, self.state, self.size)
-            except EndOfEpoch:
+            except EndOfEpoch as end:
+                self._ended = end.state, [reading.cursor for reading in readings]
                 raise
             except Exception as error:
                 known = [part.cursor.told for part in self.parts]
@@ -328,6 +334,24 @@ class WalkedGroup:
         for part, cursor in zip(self.parts, cursors, strict=True):
             part.commit(cursor)
 
+    def endless(self) -> bool:
+        """Whether it never ends an epoch."""
+        if isinstance(self.regrouper, Mixing):
+            return self.regrouper.endless
+        return all(part.endless for part in self.parts)
+
+    def next_epoch(self) -> None:
+        """The epoch has ended, here or in another regrouping, whose end drops the batch that was formed here."""
+        if self._ended is None and self._formed is None:
+            with contextlib.suppress(EndOfEpoch):
+                self.form()
+        if self._ended is None:
+            self.advance()
+            return
+        (self.state, cursors), self._ended = self._ended, None
+        for part, cursor in zip(self.parts, cursors, strict=True):
+            part.commit(cursor)
+
     def place(self) -> tuple[Any, ...]:
         """Where it is, for comparisons."""
         at = [(part.cursor.mark.place.iteration, *part.cursor[1:5]) for part in self.parts]
@@ -349,7 +373,7 @@ class WalkedStep(NamedTuple):
 
 
 class StepWalk:
-    """A walk over the steps of one epoch.
+    """A walk over the steps of a pipeline.
 
     Args:
         session: the pipeline behind the regroupings. It is not changed.
@@ -360,7 +384,7 @@ class StepWalk:
     def __init__(self, session: Session, begin: Mark, groups: Sequence[WalkedGroup]):
         self._session, self._groups = session, groups
         self.step, self.epoch = begin.place.iteration, begin.place.epoch
-        self._first = self.step
+        self._walked = 0  # steps of all epochs
         by_data = counted_by_data(session.plan)
         self.unknown = dict.fromkeys(by_data, "its position depends on the decisions of all iterations before")
         operators = {item.planned.spec.name: item.operator for item in session.operators if item.operator.stateful}
@@ -375,34 +399,54 @@ class StepWalk:
         """The parts whose operators have to run."""
         return [part for group in self._groups for part in group.parts if isinstance(part, RunPart)]
 
-    def to(self, step: int) -> WalkedStep:
-        """StepWalk to a step that is not before this one.
+    def to(self, step: int, epoch: int | None = None) -> WalkedStep:
+        """Walk to a step of an epoch (None: of this one) that is not before this one.
 
         EpochHasNoStep: the epoch ends before the step. CheckpointError: too many raw iterations would have to run.
         """
-        running = self.runs
-        if running and step - self._first > MOST_RAW:
+        while epoch is not None and self.epoch < epoch:
+            self._end_epoch()
+        running, far = self.runs, self._walked + step - self.step
+        if running and far > MOST_RAW:
             raise CheckpointError(
-                f"step {step} is {step - self._first} steps behind step {self._first}, where the walk begins, and the condition of "
-                f"{running[0].operator} has to be computed for every raw sample between. At most {MOST_RAW} raw iterations are run for "
-                f"this. Give a checkpoint of a step from {step - MOST_RAW} on."
+                f"step {step} is {far} steps behind the step where the walk begins, and the condition of {running[0].operator} has to be "
+                f"computed for every raw sample between. At most {MOST_RAW} raw iterations are run for this. Give a checkpoint of a step "
+                f"from {max(0, step - MOST_RAW)} on."
             )
         while self.step < step:
-            jumped = self._groups[0].jump(step - self.step) if len(self._groups) == 1 else 0
-            if jumped:
-                size = self._groups[0].size
-                self._positions = {name: operator.moved(self._positions[name], jumped, size) for name, operator in self._operators.items()}
-                self.step, self._origins = self.step + jumped, {}
-                continue
-            samples = self._form(step)
+            self._go_on(step)
+        samples = self._form(step)
+        unknown = self.unknown if self._walked else {}
+        known = {name: position for name, position in self._positions.items() if name not in unknown}
+        return WalkedStep(StepPositions(step, self.epoch, known, unknown), self._origins, samples)
+
+    def _go_on(self, wanted: int) -> None:
+        """Go on by at least one step of this epoch, not behind `wanted`."""
+        jumped = self._groups[0].jump(wanted - self.step) if len(self._groups) == 1 else 0
+        if jumped:
+            size = self._groups[0].size
+            moved = {name: operator.moved(self._positions[name], jumped, size) for name, operator in self._operators.items()}
+        else:
+            jumped, samples = 1, self._form(wanted)
             moved = {name: operator.after(self._positions[name], samples) for name, operator in self._operators.items()}
             for group in self._groups:
                 group.advance()
-            self._positions, self.step, self._origins = moved, self.step + 1, {}
-        samples = self._form(step)
-        unknown = self.unknown if step != self._first else {}
-        known = {name: position for name, position in self._positions.items() if name not in unknown}
-        return WalkedStep(StepPositions(step, self.epoch, known, unknown), self._origins, samples)
+        self._positions, self._origins = moved, {}
+        self.step, self._walked = self.step + jumped, self._walked + jumped
+
+    def _end_epoch(self) -> None:
+        """Go to the beginning of the next epoch."""
+        if all(group.endless() for group in self._groups):
+            raise ValueError(f"epoch {self.epoch} has no end: nothing ends the epochs of {self._groups[0].name!r}")
+        try:
+            while self.step < MOST_STEPS:
+                self._go_on(MOST_STEPS)
+            raise CheckpointError(f"epoch {self.epoch} has more than {MOST_STEPS:,} steps. Give a checkpoint of a later epoch")
+        except EpochHasNoStep:
+            pass
+        for group in self._groups:
+            group.next_epoch()
+        self.step, self.epoch, self._origins = 0, self.epoch + 1, {}
 
     def _form(self, wanted: int) -> int:
         """Form the batch, and return its number of samples."""
@@ -414,7 +458,7 @@ class StepWalk:
                 except EndOfEpoch:
                     raise EpochHasNoStep(
                         f"epoch {self.epoch} ends after {self.step} steps, so it has no step {wanted}. Steps are counted from the "
-                        "beginning of the epoch of the checkpoint; without a checkpoint, of the first epoch"
+                        "beginning of an epoch; give another `epoch`"
                     ) from None
             sizes = {name: len(origins) for name, origins in found.items()}
             if len(set(sizes.values())) > 1:

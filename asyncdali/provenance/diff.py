@@ -290,7 +290,7 @@ def _compare_told(
 
 
 def _samples_of(told: Provenance, changes: dict[str, Change | None], places: Any = slice(None)) -> list[Any]:
-    """What identifies the samples of a step: numbers in the data sets of the first side, and positions of random operators."""
+    """The identity of the samples of a step: numbers in the data sets of the first side, and positions of random operators."""
     known: list[Any] = [told.samples if told.sources else 0]
     for name, taken in told.readers.items():
         numbers, change = taken.numbers[places], changes.get(name)

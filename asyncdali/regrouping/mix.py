@@ -58,6 +58,11 @@ class Mixing:
         self._changes: dict[int, tuple[int, ...]] = {}
 
     @property
+    def endless(self) -> bool:
+        """Whether its epochs have no end."""
+        return self._stop == "never"
+
+    @property
     def start(self) -> MixState:
         return self._start
 

@@ -22,6 +22,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="the pipeline of the run, with its seed")
     parser.add_argument("--checkpoint", metavar="FILE", help="a checkpoint of the run, of this library or of DALI")
     parser.add_argument("--step", type=int, help="number of the iteration, from 0 (default: that of the checkpoint, or 0)")
+    parser.add_argument("--epoch", type=int, help="of select, mix or batch_by (default: that of the checkpoint, or 0)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--sample", type=int, help="the sample that is shown after every operator")
     what.add_argument("--grid", action="store_true", help="show only the results of all samples")
@@ -68,7 +69,7 @@ def _maker(options: argparse.Namespace) -> Callable[[int | None], ReplayedStep]:
             checkpoint = file.read()
     function = program.load(options.pipeline, options.arguments)
     pipeline = program.make(function, settings.settings_of(function, options.set))
-    return lambda step: replay(pipeline, step, checkpoint)
+    return lambda step: replay(pipeline, step, checkpoint, options.epoch)
 
 
 def _serve(
@@ -86,6 +87,7 @@ def _serve(
 
 def _command(options: argparse.Namespace, step: int, wanted: Wanted | None = None) -> str:
     words = ["asyncdali", "show", options.pipeline, "--step", str(step)]
+    words += ["--epoch", str(options.epoch)] if options.epoch is not None else []
     words += ["--checkpoint", options.checkpoint] if options.checkpoint else []
     words += [word for item in options.set or () for word in ("--set", item)]
     sample = options.sample if wanted is None else wanted.sample or None

@@ -140,6 +140,54 @@ def assert_told(planned, run):
         assert_told(about, other)
 
 
+def check_epochs(program, run):
+    """Steps of later epochs, from the beginning and from a checkpoint of another epoch. `run`: iterations by (epoch, step)."""
+    choice = random.Random(program.seed + 3)
+    wanted = sorted(choice.sample(sorted(run), min(3, len(run))))
+    with closing(program.make()) as asked, closing(program.make()) as other:
+        for epoch, step in wanted:
+            told, (_, of_run) = asked.provenance(step, epoch), run[epoch, step]
+            assert (told.step, told.epoch, told.samples) == (of_run.step, of_run.epoch, of_run.samples)
+            for k in range(told.samples):
+                assert_told(told.sample(k), of_run.sample(k))
+        epoch, step = wanted[-1]
+        if not other.provenance(step, epoch).unknown:
+            assert values(replay(other, step, None, epoch).outputs) == run[epoch, step][0]
+    saved = choice.choice(sorted(run))
+    with closing(program.make()) as pipe:
+        walked_epochs(pipe, len(run), saved)
+        data = pipe.checkpoint()
+    with closing(program.make(data)) as pipe:
+        for epoch, step in wanted:
+            told = pipe.provenance(step, epoch)
+            for k in range(told.samples):
+                assert_told(told.sample(k), run[epoch, step][1].sample(k))
+    return len(wanted)
+
+
+def walked_epochs(pipe, most, stop=None):
+    """The iterations of several epochs by (epoch, step), at most so many, up to `stop`."""
+    found, place = {}, [0, 0]
+    while len(found) < most and tuple(place) != stop and place[0] < 6:
+        try:
+            outputs = pipe.run()
+        except StopIteration:
+            pipe.reset()
+            place[:] = place[0] + 1, 0
+            continue
+        found[tuple(place)] = values(outputs), outputs[0].provenance()
+        place[1] += 1
+    return found
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 120))])
+def test_random_programs_over_epochs(files, seed):
+    program = Program(seed, files)
+    with closing(program.make()) as pipe:
+        run = walked_epochs(pipe, 24)
+    assert check_epochs(program, run) if run else seed
+
+
 def check(program, most=14):
     choice = random.Random(program.seed + 2)
     with closing(program.make()) as pipe:
@@ -289,7 +337,7 @@ def test_the_command_shows_a_step_behind_a_selection(tmp_path, monkeypatch, caps
 def test_a_walk_that_would_run_too_much_is_refused(monkeypatch):
     monkeypatch.setattr(walking, "MOST_RAW", 5)
     with closing(selecting()) as pipe:
-        with pytest.raises(CheckpointError, match="step 9 is 9 steps behind step 0.*Give a checkpoint of a step from 4 on"):
+        with pytest.raises(CheckpointError, match="step 9 is 9 steps behind the step where.*Give a checkpoint of a step from 4 on"):
             pipe.provenance(9)
         for _ in range(4):
             pipe.run()
@@ -309,7 +357,7 @@ def test_steps_before_a_checkpoint_of_another_seed_are_refused():
         assert [pipe.provenance(step).digest() for step in range(4)] == [one.digest() for one in told]
     with closing(selecting("label", checkpoint=saved, seed=8)) as pipe:
         assert pipe.provenance(4).step == 4
-        with pytest.raises(CheckpointError, match="steps before step 4 of the restored checkpoint cannot be computed"):
+        with pytest.raises(CheckpointError, match="steps before step 4 of epoch 0 of the restored checkpoint cannot be computed"):
             pipe.provenance(2)
         with pytest.raises(ValueError, match="counted from 0"):
             pipe.provenance(-1)
@@ -401,3 +449,38 @@ def test_a_dropped_pipeline_ends_its_walk(kind):
     assert len(walk.runs) == (kind == "pixels")
     del pipe, walk
     assert all(session.closed for session in sessions)
+
+
+def test_another_epoch_of_other_pipelines_is_refused(files, monkeypatch):
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None, seed=7)
+    def reading():
+        return fn.readers.file(files=files)[1]
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None, seed=7)
+    def endless():
+        part = fn.readers.file(files=files)[1]
+        return fn.experimental.mix([(part, 1)], stop="never")
+
+    with closing(reading()) as pipe:
+        assert pipe.provenance(3, 0).step == pipe.provenance(3).step == pipe.show(3, epoch=0).step.provenance.step
+        for ask in (pipe.provenance, lambda step, epoch: pipe.show(step, epoch=epoch)):
+            with pytest.raises(ValueError, match="epoch 1: only epochs of select, mix and batch_by can be chosen"):
+                ask(3, 1)
+    with closing(endless()) as pipe, pytest.raises(ValueError, match="epoch 0 has no end"):
+        pipe.provenance(3, 1)
+    monkeypatch.setattr(walking, "MOST_STEPS", 5)
+    with closing(selecting("label")) as pipe, pytest.raises(CheckpointError, match="epoch 0 has more than 5 steps"):
+        pipe.provenance(3, 1)
+
+
+def test_the_command_shows_another_epoch(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    assert main(["show", "train.py:selecting", "--epoch", "1", "--step", "2", "--sample", "1"]) == 0
+    page = (tmp_path / "step-2.html").read_text()
+    assert "asyncdali show train.py:selecting --step 2 --epoch 1 --sample 1" in page and "Step 2, epoch 1" in page
+    with closing(selecting()) as pipe:
+        run = walked_epochs(pipe, 100, (1, 3))
+        assert run[1, 2][1].digest() == pipe.provenance(2, 1).digest()
+    assert main(["show", "train.py:selecting", "--epoch", "0", "--step", "99"]) == 1
+    assert "so it has no step 99" in capsys.readouterr().err
