@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from ..tensors.rendering import escaped, rendered, summary
 from .page_texts import SCRIPT, STYLE
 from .replayed import ReplayedOperator, ReplayedStep
 
+if TYPE_CHECKING:
+    from ..graph.plan import Plan, PlannedOperator
+
 MOST_BYTES = 430_000
 """No details of a further sample are added to a page of this size."""
 _WHOLE_BYTES = 280_000
@@ -25,6 +29,7 @@ _MOST_SAMPLES = 256
 """The grid has so many samples."""
 _MOST_TEXT = 40_000
 """Characters of the text about all samples."""
+NO_RATES: Mapping[int, float] = MappingProxyType({})
 _PLAYERS = 2
 """Sounds of one sample that have a player, besides outputs."""
 _THUMB, _SMALL_THUMB, _OPERATOR = 112, 64, 192
@@ -160,29 +165,60 @@ def _marks(step: ReplayedStep, arrays: Sequence[np.ndarray]) -> Marks:
 
 
 def _form_of_boxes(step: ReplayedStep, edge: int) -> str:
-    """"xyXY" or "xyWH": the argument of the nearest operator above; "" if no operator above has one."""
-    makers = {made: item for item in step.operators for made in item.planned.outputs}
+    """"xyXY" or "xyWH": the argument of the nearest operator above, also in parts of regroupings; "" if no operator above has one."""
+    parts = dict(step.parts)
+    makers = {made: item.planned for item in step.operators for made in item.planned.outputs}
+    reads = {id(item.planned): item.reads for item in step.operators}
+    return _form_above(makers, reads, edge, parts)
+
+
+def _form_above(makers: Mapping[int, PlannedOperator], reads: Mapping[int, Sequence[int]], edge: int, parts: Mapping[str, Plan]) -> str:
     waiting, seen = [edge], set()
     while waiting:
         item = makers.get(waiting.pop(0))
-        if item is None or item.name in seen:
+        if item is None or item.spec.name in seen:
             continue
-        seen.add(item.name)
-        spec = item.planned.spec
+        seen.add(item.spec.name)
+        spec = item.spec
         known = spec.schema.by_name
         given = spec.constants.get("bbox_layout", known["bbox_layout"].default) if "bbox_layout" in known else None
         if given:
             return str(given)
         if "ltrb" in known:
             return "xyXY" if spec.constants.get("ltrb", known["ltrb"].default) else "xyWH"
-        waiting += item.reads
+        waiting += reads.get(id(item), (*item.inputs, *item.arguments.values()))
+        nodes = getattr(item.attachment, "nodes", [])
+        for number in range(len(getattr(item.attachment, "parts", ()))):
+            plan = parts[f"part {number} of {nodes[0]}"]
+            above = {made: planned for planned in plan.operators for made in planned.outputs}
+            form = _form_above(above, {}, plan.outputs[nodes.index(spec.name)], parts)
+            if form:
+                return form
     return ""
 
 
-def _rates(step: ReplayedStep, index: int) -> dict[int, float]:
-    """The sampling rates of the sounds of one sample, by edge: those that decoders tell, handed on to what is made of the sounds."""
-    rates: dict[int, float] = {}
-    if all(item.planned.spec.schema.sampling_rate is None for item in step.operators):
+def _rates_before(step: ReplayedStep, place: int) -> dict[int, float]:
+    """The sampling rates of the regrouped sounds of one sample, by edge. It makes the raw iterations again."""
+    found: dict[int, float] = {}
+    for raw in step.before(place):
+        if raw.step.error:
+            continue
+        rates = _rates(raw.step, raw.step.places.index(raw.place), _rates_before(raw.step, raw.place))
+        for item in step.operators:
+            nodes = getattr(item.planned.attachment, "nodes", [])
+            edge = raw.step.edges[nodes.index(item.name)] if nodes[:1] == [raw.regrouping] else -1
+            if edge in rates:
+                found[item.planned.outputs[0]] = rates[edge]
+    return found
+
+
+def _rates(step: ReplayedStep, index: int, before: Mapping[int, float] = NO_RATES) -> dict[int, float]:
+    """The sampling rates of the sounds of one sample, by edge: those that decoders tell, handed on to what is made of the sounds.
+
+    `before`: those of regrouped sounds.
+    """
+    rates = dict(before)
+    if not before and all(item.planned.spec.schema.sampling_rate is None for item in step.operators):
         return rates
     lengths: dict[int, int] = {}
     for item in step.operators:
@@ -252,7 +288,7 @@ def _sample(step: ReplayedStep, prefix: str, index: int, whole: bool, chosen: bo
     told = step.provenance.sample(place)
     arrays = _arrays(step.outputs, index)
     marks = _marks(step, arrays)
-    rates = _rates(step, index) if whole else {}
+    rates = _rates(step, index, _rates_before(step, place)) if whole else {}
     figures = []
     for name, array, tensors, edge in zip(step.names, arrays, step.outputs, step.edges, strict=True):
         shown = ""  # the script puts the small picture of the grid there
@@ -300,7 +336,8 @@ def _before(step: ReplayedStep, place: int, players: Iterator[int]) -> Iterator[
             continue
         yield from _before(raw.step, raw.place, players)
         index = raw.step.places.index(raw.place)
-        rows = _rows(raw.step, index, told, _rates(raw.step, index), players)
+        rates = _rates(raw.step, index, _rates_before(raw.step, raw.place))
+        rows = _rows(raw.step, index, told, rates, players)
         yield f"<h4>Before, in {escaped(where)}</h4>{_warnings(raw.step, raw.place, told)}{rows}<h4>Behind {escaped(raw.regrouping)}</h4>"
 
 

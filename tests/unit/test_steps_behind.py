@@ -13,6 +13,7 @@ from asyncdali.__main__ import main
 from asyncdali.errors import CheckpointError
 from asyncdali.pipeline import walking
 from asyncdali.pipeline.replaying import replay
+from asyncdali.provenance.page import _form_of_boxes
 
 FILES = 40
 
@@ -484,3 +485,29 @@ def test_the_command_shows_another_epoch(tmp_path, monkeypatch, capsys):
         assert run[1, 2][1].digest() == pipe.provenance(2, 1).digest()
     assert main(["show", "train.py:selecting", "--epoch", "0", "--step", "99"]) == 1
     assert "so it has no step 99" in capsys.readouterr().err
+
+
+def test_rates_of_sounds_and_forms_of_boxes_pass_a_regrouping(tmp_path):
+    """Also two regroupings, one behind the other."""
+    import wave
+
+    for k, rate in enumerate((8000, 44100)):
+        with wave.open(str(tmp_path / f"{k}.wav"), "wb") as file:
+            file.setparams((1, 2, rate, 0, "NONE", ""))
+            file.writeframes((np.sin(np.arange(rate // 2) / 9) * 9000).astype("<i2").tobytes())
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=1)
+    def define():
+        encoded, label = fn.readers.file(files=[str(tmp_path / f"{k}.wav") for k in range(2)])
+        sound, _ = fn.decoders.audio(encoded, dtype=types.INT16, downmix=True)
+        boxes = fn.bb_flip(fn.random.uniform(range=(0.1, 0.4), shape=(2, 4)), ltrb=False, horizontal=1)
+        for name in ("first", "second"):
+            sound, label, boxes = fn.experimental.select(sound, label, boxes, where=label >= 0, name=name)
+        return fn.preemphasis_filter(sound, name="filtered"), boxes
+
+    with closing(define()) as pipe:
+        page = pipe.show(0)
+    samples = page.html.partition('<div class="steps')[2]  # the small pictures do not ask for the rate
+    assert "0.50 s at 8000 Hz" in samples and "0.50 s at 44100 Hz" in samples and "unknown" not in samples
+    assert _form_of_boxes(page.step, page.step.edges[1]) == "xyWH"
+    assert page.html.count("<h4>Before, in part 0 of first[0]") == page.html.count("<h4>Before, in part 0 of second[0]") == 2
