@@ -221,6 +221,12 @@ class Operator:
         """Whether it may wait long: for the network, for another process, or for the user's Python. By default, `prepare` may."""
         return self.barrier or self.prepares(self.spec)
 
+    @property
+    def in_order(self) -> bool:
+        """Whether an iteration may be prepared only when the one before is planned: `prepare` calls functions of the user, or uses files or
+        memory that it shares with the next call."""
+        return self.barrier
+
     def counted(self) -> tuple[tuple[str, int], ...]:
         """Counts since ``build()``: (name, number) pairs, always with the same names in the same order."""
         return ()

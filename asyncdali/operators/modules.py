@@ -124,6 +124,7 @@ MODULES: tuple[str, ...] = (
     "readers.webdataset.webdataset",
     "regrouping.batch_by",
     "regrouping.mix",
+    "regrouping.ready",
     "regrouping.select",
     "sources.external_source",
     "sources.video_input",

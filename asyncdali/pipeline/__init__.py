@@ -21,7 +21,7 @@
     rewinding.py         Moves a built pipeline to another position
     running.py           Running a pipeline: synchronous, scheduled and asynchronous calls, and feeding data
     storing.py           Options of a serialized pipeline: which are stored, and how they may be spelt when they are read
-    streams.py           The sessions behind select, mix, batch_by: one core for each part of each regrouping
+    streams.py           The sessions behind select, mix, batch_by, ready: one core for each part of each regrouping
     walking.py           Which raw samples a step behind select, mix or batch_by has, without running the steps before
 
 May import every room below: engines, runtime, sources, graph, tensors, options. Only plugins, tools and the package's top import it.

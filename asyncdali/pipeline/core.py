@@ -64,6 +64,7 @@ class Core:
         part: the samples of each iteration that are made; None: all (asyncdali.fleet).
         elsewhere: makes the engines, if they are on other machines (asyncdali.fleet).
         declared_part: the part of a regrouping that this core makes (``regrouping.regrouping.DeclaredPart``); None: it is a user's.
+        beside: iterations are planned beside each other.
         front: keeps the stand-in for a pipeline alive, in the core of a part.
         in_engine: whether this process is an engine of the pipeline.
     """
@@ -87,6 +88,7 @@ class Core:
         self.part: Part | None = None
         self.elsewhere: Callable[[Core], Engines] | None = None
         self.declared_part: Any = None
+        self.beside = False
         self.front: Any = None
 
     @property
@@ -193,7 +195,7 @@ class Core:
         from ..runtime.blueprint import Blueprint
 
         nodes, regrouped = self.output_nodes(), self.processes.streams.puller
-        return Blueprint(self.options, nodes, self.definition, self.access, self.calling, self.part, regrouped)
+        return Blueprint(self.options, nodes, self.definition, self.access, self.calling, self.part, regrouped, beside=self.beside)
 
     def start_workers(self) -> None:
         """See :meth:`Pipeline.start_py_workers`."""

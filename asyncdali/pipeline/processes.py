@@ -22,7 +22,7 @@ class Processes:
         engines: the engines; None without engines, or before the start.
         program: what forked engines make; kept for engines that are forked later.
         unfinished: functions that close the resources of an unfinished build. After an interrupt some may be left.
-        streams: the pipelines behind select, mix and batch_by.
+        streams: the pipelines behind select, mix, batch_by and ready.
     """
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ from ..sources.pullers import Puller
 from ..sources.sources import puller_here
 from ..tensors.lists import batch_of
 from .front import Front, core_of
-from .streams import part_cores, regroupings
+from .streams import part_cores, ready_name, regroupings
 from .walking import PlannedPart, RunPart, StepWalk, WalkedGroup, told_of
 
 if TYPE_CHECKING:
@@ -339,6 +339,12 @@ def walk_of(
     `regroupers`: the rules by the name of the regrouping. `run_part` makes a part whose condition has to be computed. `fresh`: the walk
     begins at the beginning of a fresh pipeline.
     """
+    timed = ready_name(groups)
+    if timed:
+        raise CheckpointError(
+            f"steps behind {timed!r} cannot be computed: fn.experimental.ready gives batches as they are finished. batch.provenance() "
+            "tells the origins of a batch that was returned."
+        )
     begin = _start(session) if fresh else session.began
     found = []
     for group in groups:

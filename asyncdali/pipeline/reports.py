@@ -77,6 +77,15 @@ class Reporting(Front):
         self._core.built()
         return self._core.processes.streams.padding(self._core, name.name if isinstance(name, DataNode) else name)
 
+    def delivered(self, name: str | DataNode | None = None) -> bytes:
+        """The order of the batches of ``fn.experimental.ready`` so far, for its argument `replay`: mostly less than a byte per batch.
+
+        It has the batches that were formed so far, also those before a restored checkpoint. `name` as for :meth:`padding`. Builds the
+        pipeline. KeyError for an unknown name, RuntimeError without a ready.
+        """
+        self._core.built()
+        return self._core.processes.streams.delivered(self._core, name.name if isinstance(name, DataNode) else name)
+
     def quarantine(self) -> list[BadSample]:
         """The bad samples that were replaced or dropped, in the order in which they were found, and those of the file `quarantine`.
 

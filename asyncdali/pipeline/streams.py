@@ -1,4 +1,4 @@
-"""The sessions behind select, mix and batch_by: one core for each part of each regrouping.
+"""The sessions behind select, mix, batch_by and ready: one core for each part of each regrouping.
 
 A part's core has the options of the user's pipeline, and a seed of its own: a digest of the pipeline's seed, the number of the regrouping
 and the number of the part. So the draws of a part do not depend on other parts. Engines, worker processes, depth and `on_error` work in a
@@ -27,6 +27,8 @@ from ..regrouping.batch_by import BatchBy, Batching, BatchingState
 from ..regrouping.mix import Mix, Mixing
 from ..regrouping.part_streams import PartStream
 from ..regrouping.puller import RegroupedPuller
+from ..regrouping.ready import Ready, Readying
+from ..regrouping.ready_streams import ReadyStream
 from ..regrouping.regrouping import DeclaredPart, Regrouping
 from .front import Front
 
@@ -121,9 +123,12 @@ class Streams:
         """The puller of a regrouping; None for other sources."""
         if not isinstance(group, Regrouping):
             return None
-        parts = []
+        parts: list[PartStream] = []
         for k, (declared, core) in enumerate(zip(group.parts, self._cores[id(group)], strict=True)):
-            parts.append(PartStream(k, core.built(), core.fill_awaited, declared.where is not None, group.operator))
+            if isinstance(group.regrouper, Readying):
+                parts.append(ReadyStream(k, core.built(), core.fill_awaited, group.operator, group.regrouper.window))
+            else:
+                parts.append(PartStream(k, core.built(), core.fill_awaited, declared.where is not None, group.operator))
         return RegroupedPuller(group, ports, batch_size, parts, functools.partial(self._close, group))
 
     def set_weights(self, core: Any, weights: Sequence[float], at: int, name: str | None) -> None:
@@ -146,6 +151,12 @@ class Streams:
     def of(self, group: Regrouping) -> list[Any]:
         """The cores of the parts of a regrouping."""
         return self._cores[id(group)]
+
+    def delivered(self, core: Any, name: str | None) -> bytes:
+        """See ``Pipeline.delivered``."""
+        puller = _only(core, Readying, Ready.schema.name, "whose order could be noted", name)
+        regrouper: Any = puller.regrouper
+        return bytes(regrouper.notes(puller.position.state))
 
     def __bool__(self) -> bool:
         """Whether the pipeline has select or mix."""
@@ -208,7 +219,7 @@ def _check_parts(order: Sequence[OperatorInstance], own: DeclaredPart | None) ->
         if item.part is not own and item.schema.role is not Role.CONSTANT:
             raise refused(
                 OperatorError, item.schema.name, None,
-                f"the operator {item.name!r} is before fn.experimental.select, mix or batch_by, and its result is also used behind. "
+                f"the operator {item.name!r} is before fn.experimental.select, mix, batch_by or ready, and its result is also used behind. "
                 "There, samples are regrouped: pass the node through as a further input.",
             )  # fmt: skip
     check_names(_with_parts(order), None)
@@ -269,23 +280,36 @@ def _seed_of(seed: int, regrouping: int, part: int) -> int:
     return int.from_bytes(digest, "little") >> 2
 
 
+def ready_name(groups: Sequence[Regrouping]) -> str:
+    """The name of a ``fn.experimental.ready`` among these regroupings and those before them; empty if there is none."""
+    for group in groups:
+        inner = [ready_name(regroupings(reachable(part.outputs, part.definition.instances).order)) for part in group.parts]
+        if isinstance(group.regrouper, Readying) or any(inner):
+            return next(filter(None, inner), group.name)
+    return ""
+
+
 def part_cores(whole: Any, options: PipelineOptions, seed: int, groups: Sequence[Regrouping]) -> dict[int, list[Any]]:
     """The cores of the parts of the pipeline whose core is `whole`, by the id of the regrouping. They have these `options`."""
     saved = _saved(options)
     return {
         id(group): [
-            _core_of(whole, options, part, _seed_of(seed, number, k), _checkpoint_of(saved, group, k)) for k, part in enumerate(group.parts)
+            _core_of(whole, options, group, k, _seed_of(seed, number, k), _checkpoint_of(saved, group, k)) for k in range(len(group.parts))
         ]
         for number, group in enumerate(groups)
     }
 
 
-def _core_of(whole: Any, given: PipelineOptions, part: DeclaredPart, seed: int, checkpoint: bytes | None) -> Any:
-    options = copy.copy(given)
+def _core_of(whole: Any, given: PipelineOptions, group: Regrouping, number: int, seed: int, checkpoint: bytes | None) -> Any:
+    part, options = group.parts[number], copy.copy(given)
     options.seed, options.checkpoint = seed, checkpoint
     options.output_dtype = options.output_ndim = options.output_layout = None
     front = PartFront(whole)
     core = front._core = type(whole)(front, options, part.definition)
     core.access, core.declared_part, core.front = whole.access, part, front
     core.set_outputs(list(part.outputs))
+    if isinstance(group.regrouper, Readying):
+        core.beside = options.exec_pipelined = True  # batches that may overtake each other are made at the same time
+        if not options.exec_separated:
+            options.prefetch_queue_depth = max(2, options.prefetch_queue_depth)
     return core

@@ -242,9 +242,9 @@ class RunPart(PartStream):
         self._look()
 
     def _made(
-        self, mark: Mark, moment: Moment, record: Record, batches: list[Batch], labels: np.ndarray, real: np.ndarray, after: int
+        self, raw: Raw, moment: Moment, record: Record, batches: list[Batch], labels: np.ndarray, real: np.ndarray
     ) -> Raw:
-        raw = super()._made(mark, moment, record, batches, labels, real, after)
+        super()._made(raw, moment, record, batches, labels, real)
         raw.batches = [*_no_batches(self._nodes), *raw.batches[self._leading :]]
         if self.explained is not None:
             raw.moment = PlannedMoment(self.explained, moment.step, moment.epoch)  # type: ignore[assignment]  # it stands for one

@@ -668,7 +668,7 @@ def _checked_names(pipes: Sequence[Pipeline], output_map: Sequence[str] | None) 
 def _reader_epochs(pipes: Sequence[Pipeline], reader: str, batch_size: int, policy: LastBatchPolicy) -> ReaderEpochs:
     if any(reader in core.built().reader_metas() for pipe in pipes for core in core_of(pipe).processes.streams.cores()):
         raise ValueError(
-            f"the reader {reader!r} is before fn.experimental.select, mix or batch_by, so its size says nothing about the number of "
+            f"the reader {reader!r} is before fn.experimental.select, mix, batch_by or ready, so its size says nothing about the number of "
             "batches. Leave out `reader_name` and `size`: the pipeline itself ends the epochs."
         )
     metas = [pipe.reader_meta(reader) for pipe in pipes]

@@ -149,6 +149,10 @@ class ReaderOperator(Operator):
         return self._order is None or self.any_remote
 
     @property
+    def in_order(self) -> bool:
+        return True
+
+    @property
     def any_remote(self) -> bool:
         """Whether some of the files are remote, after `discover`."""
         return True

@@ -1,4 +1,4 @@
-"""Batches of chosen samples: ``fn.experimental.select``, ``mix`` and ``batch_by``.
+"""Batches of chosen samples: ``fn.experimental.select``, ``mix``, ``batch_by`` and ``ready``.
 
 The graph before a regrouping is a *part*: a stream of raw iterations, made by a session of its own. Each raw iteration is a function of
 positions, as always, so it may come from engines, workers, and any depth. A *regrouper* chooses the samples of the next batch. The graph
@@ -8,10 +8,11 @@ iteration, place in it), and a few numbers of the regrouper.
     contract.py       The rule that forms batches, and its view of the parts. New kinds of regrouping begin here
     calls.py          The calls, with the checks of their arguments
     regrouping.py     A regrouping in the graph: its parts and its outputs
-    select.py, mix.py, batch_by.py    The operators, and their rules
+    select.py, mix.py, batch_by.py, ready.py    The operators, and their rules
     costs.py          The samples of a window that belong together
     shares.py         The order in which a mix takes its parts
     part_streams.py   Raw iterations of a part, and reading them sample by sample
+    ready_streams.py  Raw iterations in the order in which they are finished
     joining.py        Samples of several raw iterations as one batch
     origins.py        The origins of regrouped samples
     puller.py         Regrouped batches as a source of the graph behind

@@ -1,4 +1,4 @@
-"""The calls ``fn.experimental.select``, ``mix`` and ``batch_by``, with the checks of their arguments."""
+"""The calls ``fn.experimental.select``, ``mix``, ``batch_by`` and ``ready``, with the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ..operators.base import Role, Schema
 from .batch_by import LARGEST_WINDOW, BatchBy, Batching
 from .contract import Regrouper
 from .mix import STOPS, Mix, Mixing
+from .ready import LARGEST_WINDOW as MOST_LATE
+from .ready import Ready, Readying
 from .regrouping import DeclaredPart, Regrouping
 from .select import Select, Selecting
 
@@ -151,7 +153,48 @@ def batch_by(
     return _made(schema, [part], rule, name, {"budget": float(budget), "window": window, "order_seed": order_seed})
 
 
-WRITTEN = {Select.schema.name: select, Mix.schema.name: mix, BatchBy.schema.name: batch_by}
+def ready(
+    *inputs: DataNode, window: int = 8, replay: bytes | None = None, name: str | None = None
+) -> DataNode | list[DataNode]:
+    """Returns the batches of `inputs` in the order in which they are finished. A slow sample delays its own batch only.
+
+    A batch is late by at most `window` batches. Samples, their batches and their draws are those of ``window=0``, which keeps
+    the order. Epochs do not mix. The order is noted: ``pipe.delivered()`` returns it, checkpoints have it, and `replay` repeats it.
+
+    Files, decoders and compiled operators work on several batches at the same time, on `num_threads` threads. User functions
+    and sources do so with ``engines=N``; sources must be asked by `SampleInfo` then.
+
+    Args:
+        inputs: nodes on the CPU.
+        window: number of batches that may overtake a batch; 0: none.
+        replay: an order that ``pipe.delivered()`` has returned. Batches come in this order, and then as they are finished.
+        name: name of the result; of several results the k-th is called ``name[k]``.
+
+    Returns:
+        A DataNode, or a list of DataNodes for several inputs.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: as `select`, and for a window or an order that is none.
+
+    Example:
+        ``images, labels = fn.experimental.ready(images, labels, window=16)``
+    """
+    schema = Ready.schema
+    if isinstance(window, bool) or not isinstance(window, int):
+        raise refused(ArgumentTypeError, schema.name, "window", f"`window` is an int, got {window!r}")
+    if not 0 <= window <= MOST_LATE:
+        raise refused(OperatorValueError, schema.name, "window", f"`window` must be from 0 to {MOST_LATE:,} batches, got {window}")
+    if replay is not None and not isinstance(replay, bytes):
+        raise refused(ArgumentTypeError, schema.name, "replay", f"`replay` is what pipe.delivered() returns, got {type(replay).__name__}")
+    try:
+        rule = Readying(window, replay or b"")
+    except ValueError as error:
+        raise refused(OperatorValueError, schema.name, "replay", str(error)) from None
+    made = _made(schema, [_part(schema, inputs, None, "inputs")], rule, name, {"window": window})
+    return made
+
+
+WRITTEN = {Select.schema.name: select, Mix.schema.name: mix, BatchBy.schema.name: batch_by, Ready.schema.name: ready}
 """The calls by the operator's name."""
 
 
@@ -215,7 +258,7 @@ def _check_instance(schema: Schema, item: OperatorInstance, definition: Definiti
     if item.part is not None:
         raise refused(
             OperatorError, schema.name, None,
-            f"the operator {item.name!r} belongs to another fn.experimental.select, mix or batch_by already. Use what that one "
+            f"the operator {item.name!r} belongs to another fn.experimental.select, mix, batch_by or ready already. Use what that one "
             "returns, or make a reader of its own.",
         )  # fmt: skip
     if item.definition() is not definition:

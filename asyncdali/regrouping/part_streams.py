@@ -52,9 +52,10 @@ class Raw:
         after: the epoch behind the iteration.
         moment: the position at which the iteration was made; None if it has failed, and for the end of an epoch.
         error: why the iteration has failed. `told`: the consumer knows the error.
+        came: False: it is not finished, and has only its number.
     """
 
-    __slots__ = ("after", "batches", "error", "labels", "mark", "moment", "number", "places", "told")
+    __slots__ = ("after", "batches", "came", "error", "labels", "mark", "moment", "number", "places", "told")
 
     def __init__(self, number: int, mark: Mark, after: int):
         self.number, self.mark, self.after = number, mark, after
@@ -63,9 +64,10 @@ class Raw:
         self.moment: Moment | None = None
         self.error: BaseException | None = None
         self.told = False
+        self.came = True
 
 
-class _Came(NamedTuple):
+class Came(NamedTuple):
     """A raw iteration that the session has given. :meth:`PartStream._settle` adds it; each step of that may be repeated.
 
     `record`: the iteration that the consumer of the session has; None: the end of an epoch, or a source's error. `told`, `ends`: the
@@ -94,7 +96,7 @@ class PartStream:
         self._fill, self._condition, self._name = fill, condition, name
         self._raws: list[Raw] = []
         self._told = 0  # failed raw iterations that come next and were raised before the checkpoint
-        self._came: _Came | None = None  # what the session has given last, until it is among the raw iterations
+        self._came: Came | None = None  # what the session has given last, until it is among the raw iterations
         self.reader: ReaderOperator | None = None
         """The reader that tells the epochs."""
         self._ends = 0  # ends of epochs that sources have met in this process
@@ -120,7 +122,11 @@ class PartStream:
         self._settle()
         used, self.cursor = cursor.number - self.cursor.number, cursor
         self._work_ahead(used)
-        behind = cursor.number - (self._raws[0].number if self._raws else cursor.number)
+        self._forget(cursor.number)
+
+    def _forget(self, number: int) -> None:
+        """Raw iterations before `number` are not needed any more."""
+        behind = number - (self._raws[0].number if self._raws else number)
         del self._raws[:behind]
 
     def _work_ahead(self, used: int) -> None:
@@ -132,7 +138,7 @@ class PartStream:
         """The cursor at a raw iteration that is known, or at the next one."""
         first = self._raws[0].number if self._raws else self._next_number()
         behind = self._raws[number - first :] if number >= first else self._raws
-        mark = behind[0].mark if behind else self.mark()
+        mark = behind[0].mark if behind and behind[0].came else self.mark()
         told = sum(raw.told for raw in behind) + self._told
         return Cursor(number, place, told, epoch, label, mark)
 
@@ -166,30 +172,38 @@ class PartStream:
         session = self.session
         self._look()
         try:
-            self._fill(session)
-            session.hand_over(None, self._keep)
+            self._take(session)
         except StopIteration:
-            self._came = _Came(Raw(self._next_number(), self.mark(), self._ends + 1), None, self._told, self._ends + 1)
+            self._came = Came(Raw(self._next_number(), self.mark(), self._ends + 1), None, self._told, self._ends + 1)
         except PipelineClosed:
             raise
         except Exception as error:
             if raised_by_signal(error):
                 raise
-            self._came = self._failed(self.mark(), set_aside(error), self._ends, None)
+            self._came = self._failed(self._next_number(), self.mark(), set_aside(error), self._ends, None)
         self._settle()
+
+    def _take(self, session: Session) -> None:
+        """Queue what is missing, and take the next raw iteration."""
+        self._fill(session)
+        session.hand_over(None, self._keep)
 
     def _settle(self) -> None:
         """Add what the session has given last. An interrupt may have come after any step."""
         came = self._came
         if came is None:
             return
-        if not self._raws or self._raws[-1] is not came.raw:
-            self._raws.append(came.raw)
+        self._add(came)
         if came.record is not None:
             self.session.drop(came.record)  # the session has moved on, unless an interrupt came first
         elif came.raw.error is None:
             self.session.producer.reset()
         self._told, self._ends, self._came = came.told, came.ends, None
+
+    def _add(self, came: Came) -> None:
+        """Add a raw iteration. May be repeated."""
+        if not self._raws or self._raws[-1] is not came.raw:
+            self._raws.append(came.raw)
 
     def _look(self) -> None:
         """Find out what tells the epochs."""
@@ -206,26 +220,29 @@ class PartStream:
         """Whether its epochs do not end."""
         return self.reader is None and not self.session.producer.sources.pullers
 
-    def _failed(self, mark: Mark, error: BaseException, after: int, record: Record | None) -> _Came:
-        raw = Raw(self._next_number(), mark, after)
+    def _failed(self, number: int, mark: Mark, error: BaseException, after: int, record: Record | None) -> Came:
+        raw = Raw(number, mark, after)
         raw.told = self._told > 0
         raw.error = RuntimeError("told") if raw.told else error
-        return _Came(raw, record, self._told - raw.told, self._ends)
+        return Came(raw, record, self._told - raw.told, self._ends)
 
     def _keep(self, record: Record, result: Any) -> None:
         """The session's consumer takes an iteration. Called before the session moves on."""
-        mark, moment = self.mark(), self.session.moment(record)
+        self._keep_as(self._next_number(), self.mark(), record, result)
+
+    def _keep_as(self, number: int, mark: Mark, record: Record, result: Any) -> None:
+        moment = self.session.moment(record)
         labels, real, after = self._epochs(moment.positions, moment.samples)
-        came: _Came | None = None
+        came: Came | None = None
         if not isinstance(result, BaseException):
             try:
-                raw = self._made(mark, moment, record, [batch_of(tensors) for tensors in result], labels, real, after)
-                came = _Came(raw, record, self._told, self._ends)
+                raw = self._made(Raw(number, mark, after), moment, record, [batch_of(tensors) for tensors in result], labels, real)
+                came = Came(raw, record, self._told, self._ends)
             except Exception as error:
                 if raised_by_signal(error):
                     raise
                 result = error
-        self._came = came or self._failed(mark, set_aside(result), after, record)
+        self._came = came or self._failed(number, mark, set_aside(result), after, record)
 
     def _epochs(self, positions: Mapping[str, Any], samples: int) -> tuple[np.ndarray, np.ndarray, int]:
         """The epoch of each sample of the whole iteration, whether the sample is more than padding, and the epoch behind."""
@@ -239,9 +256,8 @@ class PartStream:
         return labels, np.repeat([not run.padding for run in runs], counts), order.after(position, samples).epoch
 
     def _made(
-        self, mark: Mark, moment: Moment, record: Record, batches: list[Batch], labels: np.ndarray, real: np.ndarray, after: int
+        self, raw: Raw, moment: Moment, record: Record, batches: list[Batch], labels: np.ndarray, real: np.ndarray
     ) -> Raw:
-        raw = Raw(self._next_number(), mark, after)
         places = np.arange(len(labels)) if record.kept is None else record.kept  # without samples that `on_error` has dropped
         chosen = real[places]
         if self._condition:

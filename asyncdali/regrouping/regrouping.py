@@ -53,7 +53,7 @@ class Regrouped:
 
 @dataclass(eq=False)
 class Regrouping:
-    """One call of select, mix or batch_by. `nodes` are the names of its operator instances, one per output.
+    """One call of select, mix, batch_by or ready. `nodes` are the names of its operator instances, one per output.
 
     It stands where a ``sources.group.Group`` stands for data from Python.
     """

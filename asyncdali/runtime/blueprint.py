@@ -41,6 +41,7 @@ class Blueprint:
         part: the samples of each iteration that are made; None: all.
         regrouped: makes the pullers of regrouped batches (``regrouping``).
         whole: all outputs of the pipeline, if only a part of them is made: ``graph.plan.build_plan``.
+        beside: iterations are planned beside each other, because the consumer takes those that are finished first.
     """
 
     options: PipelineOptions
@@ -51,6 +52,7 @@ class Blueprint:
     part: Part | None = None
     regrouped: MakePuller = _none
     whole: Sequence[DataNode] = ()
+    beside: bool = False
 
     def check_scope(self) -> None:
         """RuntimeError for operators that were defined elsewhere, in a pipeline with checkpoints, which would not have their state."""

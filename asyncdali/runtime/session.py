@@ -9,7 +9,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,10 +44,11 @@ from .counting.memory_statistics import MemoryStatistics
 from .counting.statistics import NO_STATISTICS, Statistics, take
 from .hints import reserve
 from .order.executor import Executor, Observers
+from .order.lanes import IterationLanes, why_in_order
 from .order.moments import NO_CHOICES, Moment
 from .order.placement import usual
 from .order.producer import EpochPlace, Producer
-from .order.record import Record
+from .order.record import Record, wait_for_any
 from .order.stages import Stages
 from .order.turns import Turn, Turns
 from .parts import Part, why_whole
@@ -92,6 +93,8 @@ class Session:
         self.closed = False
         self.operators: list[BuiltOperator] = []
         self._fetching = PatientLock(self._is_waited_for)
+        self._overtaking = False  # iterations are taken in the order in which they are finished
+        self._newest_taken = -1  # with overtaking: the largest index of an iteration that was taken
         self._turns = Turns()
         if opened is not None:  # from here on, `close` may be called at any time
             opened(functools.partial(self.close, workers=False))
@@ -102,6 +105,7 @@ class Session:
         self.withdraw: Callable[[], None] = lambda: None
         """Ends the reports of this session for ``asyncdali top``."""
         self.depth = options.depth
+        self._beside = blueprint.beside
         blueprint.check_scope()
         self._plan(blueprint)
         count = len(self.plan.outputs)
@@ -202,7 +206,8 @@ class Session:
         self._positions: Mapping[str, Any] = {name: item.position for name, item in self.stateful.items()}
         place = usual if self.engines is None else self.engines.place
         self.began = Mark(self._positions, self.producer.place())
-        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, place)
+        beside = self._beside and self.engines is None and self.gpu is None and not why_in_order(self.plan, self.operators)
+        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, place, IterationLanes if beside else None)
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
@@ -313,13 +318,14 @@ class Session:
                     raise
             raise
 
-    def hand_over(self, stream: Any, keep: Callable[[Record, Any], None]) -> None:
+    def hand_over(self, stream: Any, keep: Callable[[Record, Any], None], overtaking: bool = False) -> None:
         """Wait for the oldest iteration, and call ``keep(record, outputs)``, or ``keep(record, error)``. The consumer then moves on.
 
-        After an interrupt the consumer knows whether it has the iteration. If it has, it calls :meth:`drop`.
+        After an interrupt the consumer knows whether it has the iteration. If it has, it calls :meth:`drop`. `overtaking`: wait for any
+        iteration, and take the oldest one that is finished.
         """
         with self._fetching.held():
-            record = self._oldest(complete=stream is None)
+            record = self._first_done() if overtaking else self._oldest(complete=stream is None)
             outputs = self._outputs(record, stream)
             error = record.error
             if isinstance(error, PipelineClosed):
@@ -336,14 +342,48 @@ class Session:
         if record in self.in_flight:
             self._take(record)
 
+    def _first_done(self) -> Record:
+        """The oldest iteration that is finished. Waits for one."""
+        self._overtaking = True
+        self.producer.complete_launch()
+        queue = list(self.in_flight)
+        if not queue:
+            raise self.nothing_left()
+        if not any(record.finished for record in queue):
+            with nullcontext() if self.gpu is None else self.gpu.entered():
+                wait_for_any(queue)
+        previous: Record | None = None
+        for record in queue:  # without lanes, those before a finished one are planned, so their positions are known
+            if record.before is None:
+                follows = previous is not None and previous.index + 1 == record.index
+                known = previous.positions if previous is not None and follows else self._positions
+                record.before = known if record.given is None else record.given
+            if record.finished:
+                break
+            previous = record
+        if record.weight and not record.arrived:
+            self.counters.arrives((record,))  # type: ignore[union-attr]
+        return record
+
     def _take(self, record: Record) -> None:
         """The consumer moves on behind an iteration. The last step does it; :meth:`mark` is right before and after each step."""
         record.before = record.before or self._positions
-        self._positions = record.positions
+        if self._overtaking:
+            self._overtake(record)
+        else:
+            self._positions = record.positions
         try:
             self.in_flight.remove(record)
         except ValueError:  # closed meanwhile
             pass
+
+    def _overtake(self, record: Record) -> None:
+        """The next iteration begins where this one ends. Iterations that are queued later begin behind the newest one that was taken."""
+        for other in list(self.in_flight):
+            if other.index == record.index + 1:
+                other.before = other.before or record.positions
+        if record.index > self._newest_taken:
+            self._positions, self._newest_taken = record.positions, record.index
 
     def give_back(self, record: Record, taken: list[Record] | None = None) -> None:
         """A call that has taken an iteration does not return it: the next call does. May be repeated. `taken`: see :meth:`fetch`."""
@@ -518,6 +558,11 @@ class Session:
         data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
         parts = {puller.port.name: graphs for puller in self.producer.sources.pullers if (graphs := puller.graphs)}
         return checkpoints.describe_graph(self.plan, data, parts)
+
+    def mark_before(self, record: Record) -> Mark:
+        """The position before an iteration in flight that :meth:`hand_over` hands over."""
+        place, before = self.producer.place_before(record), record.before or {}
+        return Mark({**before, **place.sources} if place.sources else before, place)
 
     def mark(self, queues_after: bool = False) -> Mark:
         """The consumer's position: after the last iteration that was returned, and after all errors and ends that were raised.

@@ -257,6 +257,9 @@ EXAMPLES: dict[str, Example] = {
     "experimental.batch_by": values(
         "fn.experimental.batch_by(labels, length=labels[0] + 1, budget=24, window=64)", batch=8,
         before="_, labels = fn.readers.file(file_root=str(PICTURES), random_shuffle=True)"),
+    "experimental.ready": values(
+        "fn.experimental.ready(labels, window=4)", batch=4,
+        before="_, labels = fn.readers.file(file_root=str(PICTURES), random_shuffle=True)"),
     "experimental.select": values(
         "fn.experimental.select(labels, where=labels[0] % 3 == 0)", batch=4,
         before="_, labels = fn.readers.file(file_root=str(PICTURES), random_shuffle=True)"),

@@ -40,6 +40,7 @@ WISHES: dict[str, str] = {
     "put pictures side by side": "cat multi_paste",
     "several data sets in fixed shares": "experimental.mix",
     "batches of similar length, token budget": "experimental.batch_by",
+    "slow samples must not delay the others": "experimental.ready",
     "leave out samples by a condition": "experimental.select",
     "shuffle within a batch": "permute_batch batch_permutation",
     # --- colours

@@ -107,7 +107,7 @@ def names_of(module, root, prefix=""):
 
 
 def test_operators_have_the_same_names():
-    regroupings = {"experimental.select", "experimental.mix", "experimental.batch_by"}
+    regroupings = {"experimental.select", "experimental.mix", "experimental.batch_by", "experimental.ready"}
     for style, ours_alone in (("ops", {"experimental.NumbaFunction"}), ("fn", {"experimental.numba_function", *regroupings})):
         ours = names_of(getattr(asyncdali, style), f"asyncdali.{style}") - {"load_registry", "populate"}
         theirs = names_of(getattr(dali, style), f"nvidia.dali.{style}")

@@ -326,6 +326,7 @@ REGROUPED = {
     "experimental.select": lambda data: fn.experimental.select(data, where=data > 0),
     "experimental.mix": lambda data: fn.experimental.mix([(data, 1.0)]),
     "experimental.batch_by": lambda data: fn.experimental.batch_by(data, length=data, budget=4),
+    "experimental.ready": lambda data: fn.experimental.ready(data),
 }
 
 

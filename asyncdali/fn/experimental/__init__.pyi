@@ -8,6 +8,7 @@ from typing import Any, Literal
 from asyncdali.data_node import DataNode
 from asyncdali.regrouping.calls import batch_by as batch_by
 from asyncdali.regrouping.calls import mix as mix
+from asyncdali.regrouping.calls import ready as ready
 from asyncdali.regrouping.calls import select as select
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 from typing import overload

@@ -226,6 +226,10 @@ class ImageDecoder(Operator):
     def may_wait(self) -> bool:
         return False
 
+    @property
+    def in_order(self) -> bool:
+        return self._cache is not None
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         shapes = source.shapes

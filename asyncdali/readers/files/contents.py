@@ -241,6 +241,10 @@ class FileContentsReader(ReaderOperator):
     def any_remote(self) -> bool:
         return self.table.remote
 
+    @property
+    def in_order(self) -> bool:
+        return self.may_wait or self._skips
+
     def origin_of(self, index: int) -> Origin:
         return Origin(self.table.name(index))
 

@@ -105,6 +105,10 @@ class ListedReader(ReaderOperator):
     def any_remote(self) -> bool:
         return self.table.remote
 
+    @property
+    def in_order(self) -> bool:
+        return self.may_wait
+
     @contextmanager
     def local_paths(self, draw: Draw) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Paths that the system can open, as (block of NUL-terminated paths, their starts). Remote files are fetched together."""

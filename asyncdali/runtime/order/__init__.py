@@ -3,6 +3,7 @@
     producer.py, claims.py   iterations as `run()` queues and takes them
     admission.py, record.py  the queue of iterations; one iteration in flight, and how callers wait for it
     scheduler.py             which segment of which iteration may start
+    lanes.py                 iterations that are planned beside each other
     executor.py              what happens to an iteration
     placement.py             on which threads this is decided, planned and awaited
     stages.py, loop.py       the threads and streams

@@ -29,7 +29,7 @@ from ..work.jobs import CompiledSamples, Job, Jobs, Waiting
 from ..work.segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
 from .admission import Admission
 from .placement import Placement, usual
-from .record import Record
+from .record import Beside, MakeBeside, Record, RecordLane
 from .scheduler import Scheduler, assign_streams
 from .stages import CLOSING, Stages
 
@@ -85,6 +85,7 @@ class Executor:
 
     placement: Placement
     _scheduler: Scheduler
+    _beside: Beside | None = None
 
     def __init__(
         self,
@@ -140,8 +141,11 @@ class Executor:
         outputs: list[int],
         edge_count: int,
         place: Callable[[Executor, list[BuiltSegment]], Placement] = usual,
+        beside: MakeBeside | None = None,
     ) -> None:
-        """Set the program to run, and choose the placement. Called once, before the first launch."""
+        """Set the program to run, and choose the placement. Called once, before the first launch.
+
+        `beside`: makes what begins iterations beside each other. None: an iteration is planned after the one before."""
         program = Loaded(segments, outputs, edge_count)
         for segment, stream in zip(segments, assign_streams(segments, self.stages.policy, self.stages.stream), strict=True):
             segment.stream = stream
@@ -157,6 +161,7 @@ class Executor:
         if self.counters is not None:
             self._count(self.counters, segments)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
+        self._beside = None if beside is None else beside(segments, lambda own: Scheduler(own, self._concurrency, self._start))
         if self.gpu is not None:
             self.caller_makes = all(segment.anywhere for segment in segments)
         self.placement = place(self, segments)
@@ -239,18 +244,21 @@ class Executor:
         elif self.admission.enter(record):
             if record.weight:
                 record.admitted = now()
-            self._scheduler.admit(record)
+            if self._beside is None:
+                self._scheduler.admit(record)
+            else:
+                self._beside.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
         run = self._run_of(segment, record)
         if record.weight:
             run.started = now()
+        if record.given is not None:
+            segment.go_to(record.given)
         if record.error is not None:
             segment.commit_positions(record, {})
             self.finish_segment(run)
             return
-        if record.given is not None:
-            segment.go_to(record.given)
         if segment.remote is not None:
             segment.remote.begin(run)
             return
@@ -269,8 +277,9 @@ class Executor:
         """The positions behind an iteration are known, so the next one may begin."""
         if self.closed:
             return
-        self._scheduler.planned(run.segment, run.record)
-        self._scheduler.pump()
+        scheduler: RecordLane = run.record.lane or self._scheduler
+        scheduler.planned(run.segment, run.record)
+        scheduler.pump()
 
     def finish_segment(self, run: SegmentRun, error: BaseException | None = None) -> None:
         """A segment of an iteration is done, or has failed with `error`."""
@@ -282,7 +291,8 @@ class Executor:
             return
         if record.weight:
             record.done_at[run.segment.index] = record.finished_at = now()
-        if self._scheduler.done(run.segment, record):
+        scheduler: RecordLane = record.lane or self._scheduler
+        if scheduler.done(run.segment, record):
             if record.error is None:
                 edges = record.edges
                 record.outputs = [edges[edge] for edge in self._program.outputs]
@@ -292,8 +302,10 @@ class Executor:
             if record.error is None:
                 record.fed = {}  # of a failed iteration it may be needed to make it again
             self.admission.leave(record)
+            if self._beside is not None:
+                self._beside.leave(record)
             record.finish()
-        self._scheduler.pump()
+        scheduler.pump()
 
     # --- on stage and worker threads
 
@@ -321,7 +333,7 @@ class Executor:
                 # The next iteration may be planned while the pixels of this one are computed, unless this thread computes them alone.
                 run.told = True
                 self.placement.decide(self.planned, run)
-            if state is None or not job.brief:
+            if state is None or not job.brief or self._beside is not None:  # other iterations need this thread
                 break
             error = self._done_here(job, state)
         self._share(run, phases, job, state)
@@ -373,7 +385,7 @@ class Executor:
             return
         samples = job.count if isinstance(job, CompiledSamples) else self.stages.workers.count
         self.stages.workers.submit(job, samples)
-        if state is not None and not job.is_pixels:
+        if state is not None and not job.is_pixels and self._beside is None:
             job.work(state)  # the stage thread helps, because planning waits for this job
 
     def guarded(self, function: Callable[..., None], *args: Any) -> None:

@@ -136,6 +136,10 @@ class Producer:
         """In this epoch, keep at least so many iterations in flight beside the one that is awaited."""
         self._kept = max(self._kept, iterations)
 
+    def keep(self, iterations: int) -> None:
+        """From now on, keep so many iterations in flight beside the one that is awaited."""
+        self._kept = iterations
+
     def fetched(self) -> None:
         """An iteration is fetched that :meth:`schedule` has queued."""
         self._kept = max(0, self._kept - 1)
@@ -327,20 +331,24 @@ class Producer:
 
         `queues_after`: this consumer queues an iteration after it has fetched one, not before, so one more iteration is in flight.
         """
-        near = self.ended or self._end_is_near
         if self.in_flight:
-            record = self.in_flight[0]
-            epoch, iteration = record.place
-            resets = self.sources.epoch - epoch + self._resets
-            # A reset fills the queue again in addition to the iterations in flight, until the next end is met.
-            more = len(self.in_flight) - queues_after - (self._depth - 1 if self._started else 0)
-            more = more if near or resets or self._longer else 0
-            return EpochPlace(epoch, iteration, record.sources, "ahead" if near else "", resets, more)
+            return self.place_before(self.in_flight[0], queues_after)
+        near = self.ended or self._end_is_near
         self.sources.commit(self.launched)
         if self.ended:
             self.sources.settle()
         ended = "here" if self.ended else "ahead" if near else ""
         return EpochPlace(self.sources.epoch, self.sources.iteration, self.sources.positions(), ended, self._resets, self._more)
+
+    def place_before(self, record: Record, queues_after: bool = False) -> EpochPlace:
+        """The place before an iteration in flight."""
+        near = self.ended or self._end_is_near
+        epoch, iteration = record.place
+        resets = self.sources.epoch - epoch + self._resets
+        # A reset fills the queue again in addition to the iterations in flight, until the next end is met.
+        more = len(self.in_flight) - queues_after - (self._depth - 1 if self._started else 0)
+        more = more if near or resets or self._longer else 0
+        return EpochPlace(epoch, iteration, record.sources, "ahead" if near else "", resets, more)
 
     def restore(self, place: EpochPlace) -> None:
         """Go to a saved position. Called before anything is queued, after the sources with a state were brought to their positions."""

@@ -5,20 +5,39 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ..._deadlocks import FIRST_LOOK, DeadlockWait
 from ...batch import Batch
 from ..work.choices import ChosenWindows, Drawn
-from ..work.segments import SegmentRun
+from ..work.segments import BuiltSegment, SegmentRun
 from .moments import NO_CHOICES, NO_ORIGINS, NO_WORKERS
 
 if TYPE_CHECKING:
     from ...device.cuda.gates import CompletionGate
+
+class RecordLane(Protocol):
+    """The part of a ``scheduler.Scheduler`` that an executor uses."""
+
+    def begin_at(self, index: int) -> None: ...
+    def admit(self, record: Record) -> None: ...
+    def planned(self, segment: BuiltSegment, record: Record) -> None: ...
+    def done(self, segment: BuiltSegment, record: Record) -> bool: ...
+    def pump(self) -> None: ...
+
+
+class Beside(Protocol):
+    """Begins iterations beside each other (``lanes.IterationLanes``)."""
+
+    def admit(self, record: Record) -> None: ...
+    def leave(self, record: Record) -> None: ...
+
+
+MakeBeside: TypeAlias = Callable[[Sequence[BuiltSegment], Callable[[list[BuiltSegment]], RecordLane]], Beside]
 
 _PHASES = SegmentRun.phases.__code__
 
@@ -29,7 +48,7 @@ class Record:
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "choices", "done_at",
         "done_segments", "edges", "engine", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept",
-        "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole", "workers",
+        "lane", "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole", "workers",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -52,6 +71,7 @@ class Record:
         self.before: Mapping[str, Any] | None = None  # of stateful operators, before this iteration, once a consumer has taken it
         self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
+        self.lane: RecordLane | None = None  # the scheduler of its own segments; None: those of all iterations
         self.engine = ""  # that made a part of it
         self.choices: Mapping[str, ChosenWindows | Drawn] = NO_CHOICES  # of operators that were planned in this process, by operator
         self.error: BaseException | None = None
@@ -152,3 +172,25 @@ class Record:
             await future
         finally:
             self._forget(wake)
+
+
+def wait_for_any(records: Sequence[Record]) -> None:
+    """Block until one of the iterations is finished; signals interrupt the wait. RuntimeError as :meth:`Record.wait`."""
+    lock, once = threading.Lock(), threading.Lock()
+    lock.acquire()
+
+    def wake() -> None:
+        if once.acquire(blocking=False):
+            lock.release()
+
+    try:
+        for record in records:
+            record.on_finished(wake)
+        if lock.acquire(True, FIRST_LOOK):
+            return
+        patience = DeadlockWait(lambda frame: any(record.runs_in(frame) for record in records))
+        while not lock.acquire(True, patience.seconds()):
+            patience.look(notice=False)
+    finally:
+        for record in records:
+            record._forget(wake)

@@ -35,6 +35,10 @@ class Scheduler:
         self._next = [admitted] * len(self._segments)
         self._running = len(self._records)
 
+    def begin_at(self, index: int) -> None:
+        """No iteration is in progress. The next one has this index."""
+        self._next = [index] * len(self._segments)
+
     def admit(self, record: Record) -> None:
         self._records[record.index] = record
         self.pump()

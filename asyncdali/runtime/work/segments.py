@@ -97,6 +97,7 @@ class BuiltSegment:
     """A segment ready to run: its operators, and the objects that must live as long as it."""
 
     def __init__(self, segment: Segment, operators: list[BuiltOperator]):
+        self.segment = segment
         self.index = segment.index
         self.backend = segment.backend
         self.producers = segment.producers
