@@ -1,17 +1,29 @@
 // Poisson counts by the algorithm of std::poisson_distribution in the GNU C++ library (random_distributions_kernels.py).
 #include "philox.cuh"
 
-// Consecutive 32-bit words of a random stream, from any offset on.
+// Consecutive 32-bit words of a random stream, from any offset on. Four words are made at a time, whatever the offset: the threads of a warp
+// have different offsets, and would otherwise compute the blocks of their words one after another.
 struct Stream {
     Counter counter;
-    uint64 offset;
-    uint64 held = 0;  // number of the current block in `words`, plus 1
-    Words words = {};
+    uint64 block;
+    uint32 phase, at = 4;
+    Words current, words = {};
+
+    DEVICE_MEMBER Stream(const Counter &given, uint64 offset) : counter(given), block(offset >> 2), phase((uint32)offset & 3) {
+        current = words_of(counter, block);
+    }
 
     DEVICE_MEMBER uint32 next() {
-        const uint64 block = offset >> 2;
-        if (held != block + 1) words = words_of(counter, block), held = block + 1;
-        return picked(words, (uint32)(offset++) & 3);
+        if (at == 4) {
+            const Words following = words_of(counter, ++block);
+            words = phase == 0 ? current
+                : phase == 1   ? Words{{current.word[1], current.word[2], current.word[3], following.word[0]}}
+                : phase == 2   ? Words{{current.word[2], current.word[3], following.word[0], following.word[1]}}
+                               : Words{{current.word[3], following.word[0], following.word[1], following.word[2]}};
+            current = following;
+            at = 0;
+        }
+        return picked(words, at++);
     }
 
     // A uniform number in [0, 1), from two words.

@@ -53,44 +53,53 @@ struct Walk {
     int64 window, start, stop;  // length of a window; the stretch's windows begin at the samples [start, stop)
     SUM total = 0;
 
-    DEVICE_MEMBER SUM square(int64 i) const {
-        const SUM value = (SUM)source[i];
+    DEVICE_MEMBER static SUM square(const IN *sample) {
+        const SUM value = (SUM)*sample;
         return value * value;
     }
-    DEVICE_MEMBER float64 mean() const { return EXACT ? (float64)total / (float64)window : (float64)((float32)total * (1.0f / (float32)window)); }
-    DEVICE_MEMBER float64 first() {
+    // The sum of the first window.
+    DEVICE_MEMBER SUM first() {
         for (int64 k = start; k < start + window; k += AHEAD) {
             SUM squares[AHEAD];
-            const int64 count = smaller((int64)AHEAD, start + window - k);
+            const int32 count = (int32)smaller((int64)AHEAD, start + window - k);
             #pragma unroll
-            for (int32 j = 0; j < AHEAD; ++j) squares[j] = j < count ? square(k + j) : 0;
+            for (int32 j = 0; j < AHEAD; ++j) squares[j] = j < count ? square(source + k + j) : 0;
             #pragma unroll
             for (int32 j = 0; j < AHEAD; ++j)
                 if (j < count) total += squares[j];
         }
-        return mean();
+        return total;
     }
-    // Call `each` with the first sample and the power of every window. The samples of AHEAD windows are loaded before they are added,
+    // Call `each` with the first sample and the sum of every window. The samples of AHEAD windows are loaded before they are added,
     // because few threads are at work, and each would wait for one sample at a time.
     template <class Each> DEVICE_MEMBER void all(Each each) {
         if (start >= stop) return;
         each(start, first());
-        for (int64 begin = start + 1; begin < stop; begin += AHEAD) {
+        int64 begin = start + 1;
+        for (; begin + AHEAD <= stop; begin += AHEAD) {
             SUM gone[AHEAD], come[AHEAD];
-            const int64 count = smaller((int64)AHEAD, stop - begin);
+            const IN *left = source + begin - 1, *right = left + window;
+            #pragma unroll
+            for (int32 k = 0; k < AHEAD; ++k) gone[k] = square(left + k), come[k] = square(right + k);
             #pragma unroll
             for (int32 k = 0; k < AHEAD; ++k) {
-                gone[k] = k < count ? square(begin - 1 + k) : 0;
-                come[k] = k < count ? square(begin + window - 1 + k) : 0;
-            }
-            #pragma unroll
-            for (int32 k = 0; k < AHEAD; ++k) {
-                if (k >= count) break;
                 total = total - gone[k] + come[k];
-                each(begin + k, mean());
+                each(begin + k, total);
             }
         }
+        for (; begin < stop; ++begin) {
+            total = total - square(source + begin - 1) + square(source + begin + window - 1);
+            each(begin, total);
+        }
     }
+};
+
+// The power of a window. It grows with the sum, so the largest power is that of the largest sum.
+struct Power {
+    float64 window;
+    float32 inverse;
+    DEVICE_MEMBER explicit Power(int64 length) : window((float64)length), inverse(1.0f / (float32)length) {}
+    DEVICE_MEMBER float64 of(SUM total) const { return EXACT ? (float64)total / window : (float64)((float32)total * inverse); }
 };
 
 DEVICE Walk walk_of(const int64 *context, int64 sample, int64 stretch) {
@@ -103,9 +112,10 @@ KERNEL powers(const int64 *context) {
     FOR_SAMPLES(sample, context[NONSILENT_GPU_SAMPLES]) {
         FOR_ITEMS(stretch, context[NONSILENT_GPU_STRETCHES]) {
             Walk walk = walk_of(context, sample, stretch);
-            float64 largest = 0;
-            walk.all([&](int64 begin, float64 power) { largest = begin == walk.start ? power : larger(largest, power); });
-            at<float64>(context[NONSILENT_GPU_POWERS])[sample * context[NONSILENT_GPU_STRETCHES] + stretch] = largest;
+            SUM largest = 0;
+            walk.all([&](int64 begin, SUM total) { largest = begin == walk.start ? total : larger(largest, total); });
+            at<float64>(context[NONSILENT_GPU_POWERS])[sample * context[NONSILENT_GPU_STRETCHES] + stretch] =
+                walk.start < walk.stop ? Power(walk.window).of(largest) : 0.0;
         }
     }
 }
@@ -120,8 +130,9 @@ KERNEL borders(const int64 *context) {
             const float64 cut_off = EXACT ? (float64)(float32)(reference * part) : (float64)((float32)reference * (float32)part);
             Walk walk = walk_of(context, sample, stretch);
             int64 first = -1, last = -1;
-            walk.all([&](int64 begin, float64 power) {
-                if (!(power >= cut_off)) return;
+            const Power power(walk.window);
+            walk.all([&](int64 begin, SUM total) {
+                if (!(power.of(total) >= cut_off)) return;
                 if (first < 0) first = begin;
                 last = begin + walk.window - 1;
             });

@@ -3,67 +3,6 @@
 #include "borders.cuh"
 #include "filter.py"
 
-// A sample, and the extents that its loops use.
-struct Filtered {
-    const IN *source;
-    const float32 *weights;
-    OUT *out;
-    const int64 *r;
-    float32 fill;
-    int32 border;
-
-    DEVICE_MEMBER void begin(const int64 *context, int64 sample) {
-        r = array<int64>(context, CORRELATE_RECORDS) + CORRELATE_RECORD_WORDS * sample;
-        source = at<const IN>(address(context, CORRELATE_INPUTS, sample)), out = at<OUT>(address(context, CORRELATE_OUTPUTS, sample));
-        weights = at<const float32>(address(context, CORRELATE_FILTERS, sample)), border = (int32)context[CORRELATE_BORDER];
-        fill = context[CORRELATE_FILLS] ? real(value_of(*at<const IN>(address(context, CORRELATE_FILLS, sample)))) : 0;
-    }
-};
-
-// A row of the output: its place, where the input's rows that it reads begin, and whether they are all in the input.
-struct Line {
-    int64 y, z, plane, out, corner, pitch, rows;  // `pitch`: bytes of a row of the input; `rows`: rows of a plane of the input
-    int64 width, before, most;  // elements: of the row; before the filter's anchor; of a row of the input that the first tap may read
-    int32 depth, height;        // of the filter
-    bool inside;
-
-    DEVICE_MEMBER void begin(const Filtered &a, int64 row) {
-        const int64 *r = a.r;
-        const int64 channels = r[CORRELATE_RECORD_CHANNELS], elements = r[CORRELATE_RECORD_IN_WIDTH] * channels;
-        plane = row, y = take(plane, r[CORRELATE_RECORD_OUT_HEIGHT]), z = take(plane, r[CORRELATE_RECORD_OUT_DEPTH]);
-        const int64 down = y - r[CORRELATE_RECORD_ANCHOR_HEIGHT], deep = z - r[CORRELATE_RECORD_ANCHOR_DEPTH];
-        depth = (int32)r[CORRELATE_RECORD_FILTER_DEPTH], height = (int32)r[CORRELATE_RECORD_FILTER_HEIGHT], rows = r[CORRELATE_RECORD_IN_HEIGHT];
-        inside = down >= 0 && down + height <= rows && deep >= 0 && deep + depth <= r[CORRELATE_RECORD_IN_DEPTH];
-        width = r[CORRELATE_RECORD_OUT_WIDTH] * channels, before = r[CORRELATE_RECORD_ANCHOR_WIDTH] * channels;
-        most = elements - (r[CORRELATE_RECORD_FILTER_WIDTH] - 1) * channels, pitch = elements * (int64)sizeof(IN);
-        corner = (int64)a.source + ((plane * r[CORRELATE_RECORD_IN_DEPTH] + deep) * rows + down) * pitch - before * (int64)sizeof(IN);
-        out = (int64)(a.out + row * width);
-    }
-};
-
-// Element `i` of a row, anywhere.
-APART OUT anywhere(const Filtered *a, const Line *row, int64 i) {
-    const int64 *r = a->r;
-    const int64 plane = row->plane, z = row->z, y = row->y;
-    const int64 channels = r[CORRELATE_RECORD_CHANNELS], x = i / channels, channel = i % channels;
-    float32 total = 0;
-    int64 tap = 0;
-    for (int64 dz = 0; dz < r[CORRELATE_RECORD_FILTER_DEPTH]; ++dz) {
-        const int64 from_z = inside(z + dz - r[CORRELATE_RECORD_ANCHOR_DEPTH], r[CORRELATE_RECORD_IN_DEPTH], a->border);
-        for (int64 dy = 0; dy < r[CORRELATE_RECORD_FILTER_HEIGHT]; ++dy) {
-            const int64 from_y = inside(y + dy - r[CORRELATE_RECORD_ANCHOR_HEIGHT], r[CORRELATE_RECORD_IN_HEIGHT], a->border);
-            const IN *line = a->source + ((plane * r[CORRELATE_RECORD_IN_DEPTH] + from_z) * r[CORRELATE_RECORD_IN_HEIGHT] + from_y) * r[CORRELATE_RECORD_IN_WIDTH] * channels + channel;
-            for (int64 dx = 0; dx < r[CORRELATE_RECORD_FILTER_WIDTH]; ++dx, ++tap) {
-                const int64 from_x = inside(x + dx - r[CORRELATE_RECORD_ANCHOR_WIDTH], r[CORRELATE_RECORD_IN_WIDTH], a->border);
-                const bool known = from_z >= 0 && from_y >= 0 && from_x >= 0;
-                const float32 part = a->weights[tap] * (known ? real(value_of(line[from_x * channels])) : a->fill);
-                total = tap ? total + part : part;
-            }
-        }
-    }
-    return convert<OUT>(total);
-}
-
 #ifdef WIDE
 #define EACH 8                                 // elements of a row that a thread computes
 #define SPAN (EACH + (WIDE - 1) * CHANNELS)    // bytes of a row of the input that they read
@@ -104,6 +43,69 @@ DEVICE void add_row(int64 line, const float32 *weights, bool first, float32 *tot
 #define EACH PACK
 #endif
 
+// A sample, and the extents that its loops use.
+struct Filtered {
+    const IN *source;
+    const float32 *weights;
+    OUT *out;
+    const int64 *r;
+    float32 fill;
+    int32 border;
+
+    DEVICE_MEMBER void begin(const int64 *context, int64 sample) {
+        r = array<int64>(context, CORRELATE_RECORDS) + CORRELATE_RECORD_WORDS * sample;
+        source = at<const IN>(address(context, CORRELATE_INPUTS, sample)), out = at<OUT>(address(context, CORRELATE_OUTPUTS, sample));
+        weights = at<const float32>(address(context, CORRELATE_FILTERS, sample)), border = (int32)context[CORRELATE_BORDER];
+        fill = context[CORRELATE_FILLS] ? real(value_of(*at<const IN>(address(context, CORRELATE_FILLS, sample)))) : 0;
+    }
+};
+
+// A row of the output: its place, and where the input's rows that it reads begin.
+struct Line {
+    int64 y, z, plane, out, corner, pitch, rows;  // `pitch`: bytes of a row of the input; `rows`: rows of a plane of the input
+    int64 width, begin, end;  // elements of the row, and those that groups of EACH compute: their whole filter is in the input
+    int32 depth, height;      // of the filter
+
+    DEVICE_MEMBER void find(const Filtered &a, int64 row) {
+        const int64 *r = a.r;
+        const int64 channels = r[CORRELATE_RECORD_CHANNELS], elements = r[CORRELATE_RECORD_IN_WIDTH] * channels;
+        plane = row, y = take(plane, r[CORRELATE_RECORD_OUT_HEIGHT]), z = take(plane, r[CORRELATE_RECORD_OUT_DEPTH]);
+        const int64 down = y - r[CORRELATE_RECORD_ANCHOR_HEIGHT], deep = z - r[CORRELATE_RECORD_ANCHOR_DEPTH];
+        depth = (int32)r[CORRELATE_RECORD_FILTER_DEPTH], height = (int32)r[CORRELATE_RECORD_FILTER_HEIGHT], rows = r[CORRELATE_RECORD_IN_HEIGHT];
+        const bool inside = down >= 0 && down + height <= rows && deep >= 0 && deep + depth <= r[CORRELATE_RECORD_IN_DEPTH];
+        const int64 before = r[CORRELATE_RECORD_ANCHOR_WIDTH] * channels, most = elements - (r[CORRELATE_RECORD_FILTER_WIDTH] - 1) * channels;
+        width = r[CORRELATE_RECORD_OUT_WIDTH] * channels, pitch = elements * (int64)sizeof(IN);
+        corner = (int64)a.source + ((plane * r[CORRELATE_RECORD_IN_DEPTH] + deep) * rows + down) * pitch - before * (int64)sizeof(IN);
+        out = (int64)(a.out + row * width);
+        begin = before + (-(before + behind_pack<OUT>(out)) & (PACK - 1));  // the first one at a pack of memory
+        end = begin + larger(smaller(width, most + before) - begin, (int64)0) / EACH * EACH;
+        if (!inside || begin >= width) begin = end = 0;
+    }
+};
+
+// Element `i` of a row, anywhere.
+APART OUT anywhere(const Filtered *a, const Line *row, int64 i) {
+    const int64 *r = a->r;
+    const int64 plane = row->plane, z = row->z, y = row->y;
+    const int64 channels = r[CORRELATE_RECORD_CHANNELS], x = i / channels, channel = i % channels;
+    float32 total = 0;
+    int64 tap = 0;
+    for (int64 dz = 0; dz < r[CORRELATE_RECORD_FILTER_DEPTH]; ++dz) {
+        const int64 from_z = inside(z + dz - r[CORRELATE_RECORD_ANCHOR_DEPTH], r[CORRELATE_RECORD_IN_DEPTH], a->border);
+        for (int64 dy = 0; dy < r[CORRELATE_RECORD_FILTER_HEIGHT]; ++dy) {
+            const int64 from_y = inside(y + dy - r[CORRELATE_RECORD_ANCHOR_HEIGHT], r[CORRELATE_RECORD_IN_HEIGHT], a->border);
+            const IN *line = a->source + ((plane * r[CORRELATE_RECORD_IN_DEPTH] + from_z) * r[CORRELATE_RECORD_IN_HEIGHT] + from_y) * r[CORRELATE_RECORD_IN_WIDTH] * channels + channel;
+            for (int64 dx = 0; dx < r[CORRELATE_RECORD_FILTER_WIDTH]; ++dx, ++tap) {
+                const int64 from_x = inside(x + dx - r[CORRELATE_RECORD_ANCHOR_WIDTH], r[CORRELATE_RECORD_IN_WIDTH], a->border);
+                const bool known = from_z >= 0 && from_y >= 0 && from_x >= 0;
+                const float32 part = a->weights[tap] * (known ? real(value_of(line[from_x * channels])) : a->fill);
+                total = tap ? total + part : part;
+            }
+        }
+    }
+    return convert<OUT>(total);
+}
+
 // A thread computes EACH neighbouring elements of a row. Where the whole filter is in the input, all of them read the same rows of it.
 KERNEL_OF(3) correlate(const int64 *context) {
     __shared__ Filtered a;
@@ -118,14 +120,11 @@ KERNEL_OF(3) correlate(const int64 *context) {
             Line &row = lines[threadIdx.x / lanes];
             const int64 number = first + threadIdx.x / lanes;
             __syncthreads();
-            if (threadIdx.x % lanes == 0 && number < rows) row.begin(a, number);
+            if (threadIdx.x % lanes == 0 && number < rows) row.find(a, number);
             __syncthreads();
             if (number >= rows) continue;
-            for (int64 i = EACH * (int64)(threadIdx.x & (lanes - 1)) - behind_pack<OUT>(row.out); i < row.width; i += EACH * lanes) {
-                if (!row.inside || i < larger(row.before, (int64)0) || i - row.before + EACH > row.most || i + EACH > row.width) {
-                    for (int64 k = larger(i, (int64)0); k < smaller(i + EACH, row.width); ++k) at<OUT>(row.out)[k] = anywhere(&a, &row, k);
-                    continue;
-                }
+            const int32 lane = threadIdx.x & (lanes - 1);
+            for (int64 i = row.begin + EACH * (int64)lane; i < row.end; i += EACH * lanes) {
                 const float32 *weight = a.weights;
                 float32 total[EACH];
                 for (int32 dz = 0; dz < row.depth; ++dz) {
@@ -155,6 +154,11 @@ KERNEL_OF(3) correlate(const int64 *context) {
                     for (int32 k = 0; k < PACK; ++k) made.element[k] = convert<OUT>(total[begin + k]);
                     put(row.out, i + begin, row.width, made);
                 }
+            }
+            // The other elements, one per thread: a thread that computed all of them would keep the block waiting.
+            for (int64 k = lane; k < row.width - (row.end - row.begin); k += lanes) {
+                const int64 i = k < row.begin ? k : k + row.end - row.begin;
+                at<OUT>(row.out)[i] = anywhere(&a, &row, i);
             }
         }
     }

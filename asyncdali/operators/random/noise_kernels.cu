@@ -56,7 +56,7 @@ KERNEL shot(const int64 *context) {
         FOR_ITEMS(i, array<int64>(context, NOISE_COUNTS)[sample]) {
             float32 events = 0;
             if (factor != 0) {
-                Stream stream{counter, offset_of(context, i)};
+                Stream stream(counter, offset_of(context, i));
                 if constexpr (MEANS > 1) {
                     events = (float32)poisson(stream, means[(int32)source[i]], factorials);
                 } else {
