@@ -64,6 +64,46 @@ def first_calls(lib: Any, folder: str) -> Table:
     return table
 
 
+REGROUPED_STEPS = (1_000, 10_000, 100_000)
+"""Steps of all epochs. Those of select end after 14,063 steps."""
+
+
+def behind(lib: Any) -> Table:
+    """Steps behind select and mix of a million shuffled files. Each step is asked of a pipeline of its own: it walks from the beginning."""
+    fn = lib.fn
+    columns = [f"{step:,} steps" for step in REGROUPED_STEPS]
+    table = Table("provenance of a step behind a regrouping, ms of the asking thread", ["graph", *columns, "the step again"])
+    names = [f"/data/{k % 1000:03}/{k}.jpg" for k in range(FILES)]  # labels and places need no files
+
+    def reader(first: int, stop: int, name: str) -> Any:
+        return fn.readers.file(files=names[first:stop], labels=range(first, stop), random_shuffle=True, initial_fill=10_000, name=name)[1]
+
+    def selected() -> Any:
+        label = reader(0, FILES, "A")
+        return fn.experimental.select(label, where=label % 10 != 0)
+
+    def mixed(per: str) -> Any:
+        parts = [(reader(0, 600_000, "A"), 0.7), (reader(600_000, FILES, "B"), 0.3)]
+        return fn.experimental.mix(parts, per=per, stop="never")
+
+    graphs = {"select by label": selected, "mix of batches": lambda: mixed("batch"), "mix of samples": lambda: mixed("sample")}
+    for name, graph in graphs.items():
+        row = []
+        for step in REGROUPED_STEPS:
+            pipeline = lib.Pipeline(batch_size=64, num_threads=1, device_id=None, seed=7)
+            with pipeline:
+                pipeline.set_outputs(graph())
+            pipeline.build()
+            place = divmod(step, 14_063)[::-1] if graph is selected else (step,)
+            for _ in range(2):
+                began = time.thread_time()
+                pipeline.provenance(*place).sample(0)
+                row.append((time.thread_time() - began) * 1e3)
+            pipeline.close()
+        table.add(name, *row[::2], row[-1])
+    return table
+
+
 def each_step(lib: Any, folder: str, rounds: int) -> Table:
     """Per cent of the training pipeline's processor time that a question at every step takes, in turns of one epoch."""
     table = Table("asking at every step of training, processor time", ["asked", "ms per step", "%", "interval"])
@@ -98,6 +138,7 @@ def main() -> None:
 
     folder = picture_folder(options.data)
     first_calls(asyncdali, folder).print()
+    behind(asyncdali).print()
     each_step(asyncdali, folder, options.rounds).print()
 
 
