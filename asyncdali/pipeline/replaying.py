@@ -171,7 +171,9 @@ class ReplayedCore:
             return RunPart(number, part.session(part.given, True), _fill, len(declared.nodes), None, declared, group.operator)
         readers = explained.readers()  # they and the sources tell where epochs end
         roots = [item.outputs[0] for item in part._instances if item.schema.role is Role.INPUT or item.name in readers]
-        return RunPart(number, part.session([*roots, *facts], True), _fill, len(roots), explained, declared, group.operator)
+        begin = _start(explained) if part._checkpoint is None else explained.began
+        known = explained, {name: begin.positions[name] for name in _start(explained).positions}
+        return RunPart(number, part.session([*roots, *facts], True), _fill, len(roots), known, declared, group.operator)
 
     # --- a step
 

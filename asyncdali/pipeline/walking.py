@@ -56,13 +56,15 @@ class PlannedMoment:
 
     origins: Mapping[str, OriginsInParts] = NO_ORIGINS
 
-    def __init__(self, session: Session, step: int, epoch: int):
+    def __init__(self, session: Session, step: int, epoch: int, run: tuple[int, Mapping[str, Any]] | None = None):
+        """`run`: number of samples and positions of an iteration that was run in part. None: they are a formula of the step."""
         self._session, self.step, self.epoch = session, step, epoch
-        self.samples = int(session.options.batch_size)
+        self.samples = int(session.options.batch_size) if run is None else run[0]
+        self._run = run
 
     @functools.cached_property
     def _told(self) -> Provenance:
-        at = positions_at(self._session, self.step)
+        at = positions_at(self._session, self.step) if self._run is None else StepPositions(self.step, self.epoch, self._run[1], {})
         return Provenance(self._session, StepPositions(self.step, self.epoch, at.operators, at.unknown), self.samples, (0, self.samples))
 
     @property
@@ -227,13 +229,13 @@ class RunPart(PartStream):
     Args:
         session: computes `leading` other outputs, the measures and the condition. It begins where the part begins.
         fill: queues an iteration of the session.
-        explained: a session of the whole part, which explains raw iterations. None: `session` does.
+        explained: a session of the whole part, which explains raw iterations, and its positions there. None: `session` does.
         part, number, name: as for :class:`PlannedPart`.
     """
 
     def __init__(
-        self, number: int, session: Session, fill: Callable[[Session], None], leading: int, explained: Session | None, part: DeclaredPart,
-        name: str,
+        self, number: int, session: Session, fill: Callable[[Session], None], leading: int,
+        explained: tuple[Session, Mapping[str, Any]] | None, part: DeclaredPart, name: str,
     ):  # fmt: skip
         super().__init__(number, session, fill, part.where is not None, name)
         self._leading, self.explained, self._nodes = leading, explained, len(part.nodes)
@@ -247,8 +249,18 @@ class RunPart(PartStream):
         super()._made(raw, moment, record, batches, labels, real)
         raw.batches = [*_no_batches(self._nodes), *raw.batches[self._leading :]]
         if self.explained is not None:
-            raw.moment = PlannedMoment(self.explained, moment.step, moment.epoch)  # type: ignore[assignment]  # it stands for one
+            session, positions = self.explained
+            told = PlannedMoment(session, moment.step, moment.epoch, (moment.samples, positions))
+            raw.moment = told  # type: ignore[assignment]  # it stands for one
         return raw
+
+    def _keep(self, record: Record, result: Any) -> None:
+        super()._keep(record, result)
+        if self.explained is not None:  # sources may end epochs, so positions are no formula of the step
+            session, positions = self.explained
+            samples = self.session.moment(record).samples
+            operators = {item.planned.spec.name: item.operator for item in session.operators if item.operator.stateful}
+            self.explained = session, {name: operator.after(positions[name], samples) for name, operator in operators.items()}
 
     def _more(self) -> None:
         if self._made_so_far >= MOST_RAW:

@@ -176,12 +176,15 @@ def walked_epochs(pipe, most, stop=None):
             pipe.reset()
             place[:] = place[0] + 1, 0
             continue
+        except ValueError as error:
+            assert "has no sample in a whole epoch" in str(error)
+            break
         found[tuple(place)] = values(outputs), outputs[0].provenance()
         place[1] += 1
     return found
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 120))])
+@pytest.mark.parametrize("seed", [*range(5), 27, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 120) if seed != 27)])
 def test_random_programs_over_epochs(files, seed):
     program = Program(seed, files)
     with closing(program.make()) as pipe:
@@ -224,6 +227,7 @@ def check(program, most=14):
 
 
 QUICK, SLOW = 8, 200
+"""Programs with these numbers; 27 has a part with a source that ends epochs, and draws."""
 
 
 @pytest.mark.parametrize("seed", [*range(QUICK), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK, SLOW))])
