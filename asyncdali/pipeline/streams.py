@@ -245,11 +245,18 @@ def _check_rules(on_error: object, operators: Sequence[OperatorInstance]) -> Non
 
 def _check_options(core: Any, groups: Sequence[Regrouping]) -> None:
     operator = groups[0].operator
-    if core.part is not None or core.elsewhere is not None:
+    if core.elsewhere is not None:
         raise refused(
             OperatorError, operator, None,
-            f"fn.{operator} does not run in a fleet, whose ranks divide each batch. Give the reader of each rank its shard (num_shards, "
-            "shard_id), and build the pipeline without the fleet.",
+            f"fn.{operator} does not run with engines on other machines: they make iterations from positions, and its batches depend on "
+            "all batches before. Use engines of this machine (engines=2).",
+        )  # fmt: skip
+    timed = "" if core.part is None else ready_name(groups)
+    if timed:
+        raise refused(
+            OperatorError, operator, None,
+            f"{timed!r} gives batches as they are finished, so ranks of a fleet would divide different batches. Give the reader of each "
+            "rank its shard (num_shards, shard_id), and build the pipeline without the fleet.",
         )  # fmt: skip
     if core.options.engine_cut is not None:
         raise refused(OperatorError, operator, None, f"engine_cut cannot be combined with fn.{operator}: each part has a cut of its own")

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from asyncdali import fleet, fn, pipeline_def, types
+from asyncdali import fn, pipeline_def, types
 from asyncdali.pipeline.rewinding import restart, rewind
 from asyncdali.plugin.base_iterator import BaseIterator, LastBatchPolicy
 
@@ -131,13 +131,6 @@ def test_worker_processes_before_a_selection(engines):
     again = define(engines=engines, checkpoint=saved)
     assert epoch(again) == found
     again.close()
-
-
-def test_a_fleet_is_refused(files):
-    train = pipeline_def(lambda: selected(files), batch_size=BATCH, num_threads=1, device_id=None, seed=1)
-    loader = fleet.loader(train, rank=0, world_size=2)
-    with pytest.raises(RuntimeError, match=r"in a fleet, whose ranks divide each batch\. Give the reader of each rank its shard"):
-        loader.__enter__()
 
 
 def test_a_stored_pipeline_is_refused(files):
