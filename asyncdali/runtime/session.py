@@ -415,8 +415,9 @@ class Session:
     def _outputs(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """The outputs of a finished iteration. Empty if it has an error; an error of delivering them becomes the iteration's error."""
         self.iterator_data = None  # the data of a checkpoint described the previous position
-        if self.repairs is not None:
-            self._repair(self.repairs, record)
+        repairs = self.repairs
+        if repairs is not None and (record.error is not None or repairs.may_drop):
+            self._repair(repairs, record)
         if self.counters is not None:
             self.counters.fetched(record, record.outputs)
         if record.error is None and self._expects:
