@@ -12,20 +12,26 @@ from pathlib import Path
 PROJECTS = {
     "torch": ("https://docs.pytorch.org/docs/stable/", {
         "torch.utils.data.DataLoader": ("class", "data.html#torch.utils.data.DataLoader"),
-        "torch.utils.data.Dataset": ("class", "data.html#torch.utils.data.Dataset"),
         "torch.utils.data.IterableDataset": ("class", "data.html#torch.utils.data.IterableDataset"),
-        "torch.Tensor": ("class", "tensors.html#torch.Tensor"),
+        "torch.manual_seed": ("function", "generated/torch.manual_seed.html#torch.manual_seed"),
     }),
     "numpy": ("https://numpy.org/doc/stable/", {
         "numpy.ndarray": ("class", "reference/generated/numpy.ndarray.html#numpy.ndarray"),
         "numpy.asarray": ("function", "reference/generated/numpy.asarray.html#numpy.asarray"),
-        "numpy.save": ("function", "reference/generated/numpy.save.html#numpy.save"),
+        "numpy.concatenate": ("function", "reference/generated/numpy.concatenate.html#numpy.concatenate"),
+        "numpy.from_dlpack": ("function", "reference/generated/numpy.from_dlpack.html#numpy.from_dlpack"),
+        "numpy.random": ("module", "reference/random/index.html#module-numpy.random"),
+        "numpy.random.default_rng": ("function", "reference/random/generator.html#numpy.random.default_rng"),
     }),
     "jax": ("https://docs.jax.dev/en/latest/", {
         "jax.Array": ("class", "_autosummary/jax.Array.html#jax.Array"),
+        "jax.ShapeDtypeStruct": ("class", "_autosummary/jax.ShapeDtypeStruct.html#jax.ShapeDtypeStruct"),
+        "jax.distributed": ("module", "jax.distributed.html#module-jax.distributed"),
     }),
 }  # fmt: skip
-"""Project -> address of its site, and name -> kind and place on the site."""
+"""Project -> address of its site, and name -> kind and place on the site. Every name is used by a page."""
+SHORT = {"np": "numpy"}
+"""What pages write for a project -> the project."""
 
 
 def inventory(project: str) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import tutorials
-from .inventories import PROJECTS
+from .inventories import PROJECTS, SHORT
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "https://github.com/asyncdali/asyncdali"
@@ -32,12 +32,17 @@ GENERATED = {"docs/operators.md", "README.md"}
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 EXTERNAL = {name: kind for _, names in PROJECTS.values() for name, (kind, _) in names.items()}
 """Name of another project -> its kind."""
-NAME = re.compile("(?<!`)`(" + "|".join(map(re.escape, EXTERNAL)) + ")`(?!`)")
+ROLES = {"function": "func", "module": "mod"}
+"""Kind of a name -> Sphinx's role, where it has another name."""
+NAME = re.compile("(?<![`[])`(" + "|".join(map(re.escape, [*SHORT, *PROJECTS])) + r")\.([\w.]+)`(?!`)")
 
 
 def _external(match: re.Match[str]) -> str:
     """A name of another project as a reference that intersphinx resolves."""
-    return f"{{py:{'func' if EXTERNAL[match[1]] == 'function' else EXTERNAL[match[1]]}}}`{match[1]}`"
+    name = f"{SHORT.get(match[1], match[1])}.{match[2]}"
+    if name not in EXTERNAL:
+        return match[0]
+    return f"{{py:{ROLES.get(EXTERNAL[name], EXTERNAL[name])}}}`{match[1]}.{match[2]} <{name}>`"
 
 
 FENCE = re.compile(r"^(```+|~~~+)", re.M)

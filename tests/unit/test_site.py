@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import pkgutil
 import re
 import zlib
 from pathlib import Path
@@ -124,8 +125,27 @@ def test_links_of_staged_pages():
 
 def test_names_of_other_projects_become_references():
     known = staging.pages()
-    text = staging.rewritten("A `numpy.ndarray`, a `numpy.save`, ``numpy.save`` and\n```\n`numpy.ndarray`\n```\n", "docs/gpu.md", known, {})
-    assert text.startswith("A {py:class}`numpy.ndarray`, a {py:func}`numpy.save`, ``numpy.save`` and") and "\n`numpy.ndarray`\n" in text
+    given = "A `numpy.ndarray`, `np.asarray`, `numpy.random`, `numpy.other`, ``np.asarray`` and\n```\n`numpy.ndarray`\n```\n"
+    text = staging.rewritten(given, "docs/gpu.md", known, {})
+    wanted = "A {py:class}`numpy.ndarray <numpy.ndarray>`, {py:func}`np.asarray <numpy.asarray>`, {py:mod}`numpy.random <numpy.random>`, "
+    assert text.startswith(wanted + "`numpy.other`, ``np.asarray`` and") and "\n`numpy.ndarray`\n" in text
+
+
+def test_names_of_other_projects_on_pages_are_those_of_the_inventories():
+    """A name without an entry would be no link, and an entry without a page would never be checked."""
+    used = set()
+    for file in staging.pages():
+        if file not in staging.GENERATED and "changelog" not in file.lower():
+            staging.outside_of_code((staging.ROOT / file).read_text(), lambda part: used.update(staging.NAME.findall(part)) or "")
+    names = {f"{inventories.SHORT.get(project, project)}.{name}" for project, name in used}
+    assert names == set(staging.EXTERNAL)
+
+
+@pytest.mark.parametrize("name", staging.EXTERNAL)
+def test_names_of_other_projects_exist(name):
+    project = name.split(".")[0]
+    pytest.importorskip(project)
+    assert pkgutil.resolve_name(name) is not None
 
 
 def test_all_pages_can_be_staged(tmp_path):
