@@ -39,7 +39,7 @@ CORE = (
 """Test modules of the core: pipelines, the executor, operators of each family, readers, checkpoints, dynamic mode, workers."""
 EXTRAS = {
     "audio": ("test_audio_decoder",), "video": ("test_video_decoder", "test_readers_video"), "remote": ("test_readers_remote",),
-    "torch": ("test_plugin_pytorch",), "jax": ("test_plugin_jax",), "tf": ("test_plugin_tf",), "ray": ("test_fleet_actors",),
+    "torch": ("test_plugin_pytorch",), "jax": ("test_plugin_jax",), "tf": ("test_plugin_tf",), "ray": ("test_fleet_scaling",),
     "all": ("test_audio_decoder", "test_readers_remote", "test_video_input"), "cuda12": ("test_cuda_device",),
     "cuda13": ("test_cuda_device",), "opentelemetry": ("test_spans",),
     "numba-cuda12": ("test_numba_gpu_function",), "numba-cuda13": ("test_numba_gpu_function",),
