@@ -38,6 +38,8 @@ _JOINT = 3
 _COMPARED = 3
 """The number of batches that are compared."""
 _KNOBS = ("num_threads", "prefetch_queue_depth", "py_num_workers", "engines")
+_COMPUTING, _WAITING = 2, 16
+"""Threads for each processor that are tried at most, where they compute, and where they mostly wait for storage."""
 _LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 Settings = dict[str, Any]
@@ -119,12 +121,13 @@ class Tuning:
         self._step = step
         self._digests: list[str] | None = None
         self._others = 0.0
-        self._most = {"num_threads": 2 * machine.cores(), "prefetch_queue_depth": 16, "py_num_workers": 4 * machine.cores(),
+        self._most = {"num_threads": _COMPUTING * machine.cores(), "prefetch_queue_depth": 16, "py_num_workers": 4 * machine.cores(),
                       "engines": options.engines}  # fmt: skip
 
     def search(self) -> Tuned:
         """Turn the knobs until none of them gains, and measure the result beside the start."""
         first = self._measure({})
+        self._most["num_threads"] = self._most_threads(first)
         best = {name: first.settings[name] for name in _KNOBS}
         found = Tuned(dict(best), best)
         self._digests = self._first_batches(best)
@@ -135,7 +138,7 @@ class Tuning:
         while moved:
             moved = False
             for name in self._order(first):
-                while (better := self._taken(found, self._moves(found.best, name), known)) is not None:
+                while (better := self._taken(found, self._moves(first, found.best, name), known)) is not None:
                     first, moved = better, True
             if not moved and (better := self._taken(found, self._together(first, found.best), known)) is not None:
                 first, moved = better, True
@@ -151,10 +154,24 @@ class Tuning:
         return [name for name in [*names, *(name for name in _KNOBS if name not in names)]
                 if name != "py_num_workers" or last.statistics["workers"] is not None]  # fmt: skip
 
-    def _moves(self, best: Settings, name: str) -> Iterator[Settings]:
-        """One knob up, and down."""
-        for value in self._neighbours(name, best[name]):
-            yield _with(best, {name: value})
+    def _most_threads(self, last: Measurement) -> int:
+        """The largest number of threads that is tried. Threads that wait for storage need no processor."""
+        need = what_if.demands(last)
+        return (_WAITING if need.waiting > need.computing else _COMPUTING) * machine.cores()
+
+    def _moves(self, last: Measurement, best: Settings, name: str) -> Iterator[Settings]:
+        """One knob up, further up if the prediction says that it gains, and down."""
+        values = list(self._neighbours(name, best[name]))
+        higher = [_with(best, {name: value}) for value in _LADDER if max([best[name], *values]) < value <= self._most[name]]
+        gains = [self._predicted(last, best, settings) for settings in higher]
+        for value in values:
+            if value > best[name]:
+                yield _with(best, {name: value})
+        if gains and max(gains) >= _GAIN:  # the next step may gain nothing: 12 threads read 16 files in as many rounds as 8
+            yield higher[gains.index(max(gains))]
+        for value in values:
+            if value < best[name]:
+                yield _with(best, {name: value})
 
     def _together(self, last: Measurement, best: Settings) -> list[Settings]:
         """Two or more knobs up that are predicted to gain together: the three largest gains."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import json
 import random
@@ -39,6 +40,9 @@ class Modelled(Tuning):
     def _order(self, last):
         return self.order
 
+    def _most_threads(self, last):
+        return (16 if self.need.waiting > self.need.computing else 2) * self.cores
+
     def _first_batches(self, settings):
         return ["the same"]
 
@@ -46,6 +50,17 @@ class Modelled(Tuning):
         """The shortest time of all settings that the search may reach."""
         ladders = [[k for k in (0, *tune._LADDER) if (name == "engines" or k) and k <= self._most[name]] for name in tune._KNOBS]
         return min(self.took(dict(zip(tune._KNOBS, values))) for values in itertools.product(*ladders))
+
+
+@pytest.mark.parametrize(("samples", "read"), [(16, 0.008), (12, 0.002), (40, 0.01)])
+def test_threads_that_wait_for_storage_are_tried_past_a_step_without_a_gain(samples, read):
+    """12 threads read 16 files in two rounds as 8 do; 16 threads need one."""
+    need = dataclasses.replace(Demands(*[0.0] * 12, samples=samples, measured=1.0), waiting=samples * read, reading=samples * read)
+    need = dataclasses.replace(need, consumer=0.0002, computing=0.001, planning=0.0002, passing=0.0002)
+    start = {"num_threads": 2, "prefetch_queue_depth": 2, "py_num_workers": 1, "engines": 0}
+    tuning = Modelled(need, 2, start, ["num_threads", "prefetch_queue_depth", "engines", "py_num_workers"])
+    found = tuning.search()
+    assert tuning.took(found.best) <= 1.05 * tuning.best() and len(found.tried) <= 30, found
 
 
 def test_the_search_ends_within_5_percent_of_an_exhaustive_one():
