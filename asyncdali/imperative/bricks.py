@@ -130,6 +130,10 @@ class Brick:
         self.spec = self.plan.operators[-1].spec
         traits = self.operators[-1].operator.traits
         self._views, self._hands_out = Trait.VIEWS in traits, Trait.HANDS_OUT_SAMPLES in traits
+        self.decodes, self.takes_rows = Trait.FEEDS in traits and Trait.TAKES_FEED not in traits, Trait.TAKES_FEED in traits
+        """Whether a reader of its output may take rows or windows while they are computed, and whether it is such a reader."""
+        self.is_shared = False
+        """Whether pictures of a decoder were needed twice."""
         self._templates: Any = None
         self._took = 0
         self._lock = threading.Lock()
@@ -143,6 +147,11 @@ class Brick:
         except Exception as error:
             raise self.error(planned, error) from error
         return BuiltOperator(planned, operator)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its work took long when it was last done alone."""
+        return self._took > _LONG_NS
 
     @property
     def stateful(self) -> list[BuiltOperator]:

@@ -34,7 +34,7 @@ from .engine import CallEngine
 from .fused import FusedCall, FusedOutputs, FusedProgram, can_be_fused
 from .loops import LoopCall
 from .rng import RNG, RNGState
-from .values import DynamicValue, Tensor, copied, relabelled, repeated_part
+from .values import DynamicValue, Tensor, copied, relabelled, repeated_part, untouched
 from .work import DelayedCall, KnownOutput, Reads
 
 _SMALL = 4096
@@ -102,16 +102,6 @@ def known(samples: Sequence[Samples]) -> list[KnownOutput]:
 def already_made(samples: Sequence[Samples]) -> DelayedCall:
     """A call that is computed."""
     return DelayedCall(lambda: samples, known(samples), "")
-
-
-def _untouched(value: DynamicValue) -> Samples:
-    """The samples of a value, without noting that they were read: operators do not change them."""
-    held, work = value._held, value._work
-    if held is None and work is not None:
-        held = work.batches()[value._number]
-        if value._view_layout is not None:
-            held = relabelled(held, value._view_layout)
-    return value._samples() if held is None else held
 
 
 def entered(context: EvalContext | None) -> contextlib.AbstractContextManager[EvalContext]:
@@ -416,7 +406,7 @@ class CapturedLoop:
             except Exception:  # it is raised by the call itself
                 work = None
         if work is None:
-            inputs = [(lambda value=value: _untouched(value), isinstance(value, Tensor)) for value in given.data]
+            inputs = [(lambda value=value: untouched(value), isinstance(value, Tensor)) for value in given.data]
             work = already_made(_run(given, inputs, given.position)())
         self._record(given, complete, work)
         return work
@@ -447,7 +437,7 @@ class CapturedLoop:
             is_ours = place is not None and self._made[place + 1][0]() is work  # an id may be used again
             if place is not None and is_ours and not work.reads.bits >> value._number & 1:
                 return _InputSource(place, value._number, value._view_layout, None, (), is_tensor)
-        samples = _untouched(value)
+        samples = untouched(value)
         if samples.device != "cpu":
             return None
         size = int(samples.shapes.prod(axis=1).sum()) * samples.itemsize if len(samples) else 0

@@ -15,6 +15,7 @@ from ..runtime.work.immediate import Engine, Immediate, stand_in
 from .arithmetic import OPERATION
 from .bricks import Brick
 from .calls import finished
+from .engine import ThreadCrew
 
 
 class FusedCall(NamedTuple):
@@ -49,11 +50,13 @@ class FusedProgram:
     Args:
         calls: in the order of the step.
         batch_size, num_threads: of the step, and of its context.
+        crew: the threads that work; None: it starts its own.
     """
 
-    def __init__(self, calls: Sequence[FusedCall], batch_size: int, num_threads: int):
+    def __init__(self, calls: Sequence[FusedCall], batch_size: int, num_threads: int, crew: ThreadCrew | None = None):
         options = PipelineOptions(batch_size=batch_size, num_threads=num_threads, device_id=None, enable_statistics=False)
-        self._engine = Engine(options, "asyncdali-capture", lambda seed: nullcontext)
+        helpers = None if crew is None else crew.workers
+        self._engine = Engine(options, "asyncdali-capture", lambda seed: nullcontext, helpers)
         self._calls, self._size, self._runs = calls, batch_size, 0
         self._lock = threading.Lock()
         definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
@@ -67,9 +70,9 @@ class FusedProgram:
         self._edges = [edges.get(f"call_{k}", []) for k in range(len(calls))]
 
     @staticmethod
-    def of(calls: Sequence[FusedCall], batch_size: int, num_threads: int) -> FusedProgram | None:
+    def of(calls: Sequence[FusedCall], batch_size: int, num_threads: int, crew: ThreadCrew | None = None) -> FusedProgram | None:
         """The graph of some calls; None if the plan of the graph has not all of them, because one operator does the work of several."""
-        made = FusedProgram(calls, batch_size, num_threads)
+        made = FusedProgram(calls, batch_size, num_threads, crew)
         if all(made._edges):
             return made
         made.close()

@@ -21,6 +21,7 @@ from ..batch import Batch as Samples
 from ..errors import call_error
 from ..operators.base import REQUIRED, Schema
 from ..readers.base import ReaderOperator
+from . import pair_graphs as pair_graphs  # decoders wait for the calls that read their pictures
 from .calls import OperatorFunction, checked_size, engine_of, finished, is_data, results
 from .captures import CapturedLoop, already_made, entered, known
 from .contexts import EvalContext

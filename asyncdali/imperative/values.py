@@ -522,6 +522,16 @@ def arrays_of(samples: Samples) -> list[np.ndarray]:
     return [samples.sample(k) for k in range(len(samples))]
 
 
+def untouched(value: DynamicValue) -> Samples:
+    """The samples of a value, without noting that they were read: operators do not change them."""
+    held, work = value._held, value._work
+    if held is None and work is not None:
+        held = work.batches()[value._number]
+        if value._view_layout is not None:
+            held = relabelled(held, value._view_layout)
+    return value._samples() if held is None else held
+
+
 def part(samples: Samples, index: int) -> Samples:
     """One sample, over the same memory."""
     return samples.part(index, index + 1)

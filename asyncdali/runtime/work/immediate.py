@@ -54,13 +54,17 @@ class Engine:
     """Memory and threads that the operators of a pipeline share. `seed` is the pipeline's seed; one is drawn if none was given.
 
     `calling(seed)` becomes the :attr:`Environment.calling` of its operators. The GPU is chosen for the first mixed or gpu operator.
+    `helpers` returns the helper threads, which the engine does not close; by default the engine starts its own.
     """
 
     progress: Progress | None = None
     one_at_a_time = False  # the calling thread works on every job
     memory: MemoryStatistics | None = None  # no memory statistics in debug mode
 
-    def __init__(self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]]):
+    def __init__(
+        self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]],
+        helpers: Callable[[], WorkerThreads | None] | None = None,
+    ):  # fmt: skip
         from ...compiled import driver, places
 
         driver.run_job.compile()
@@ -82,7 +86,8 @@ class Engine:
         self._name = name
         self._state = WorkerState()
         # One thread less, because the calling thread works as well.
-        self._helpers = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 else None
+        self._own = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 and helpers is None else None
+        self._helpers = self._own if helpers is None else helpers()
         self._device_memory: Any = HostMemory(self.allocate)
         self._converter = Converter(self.allocate, None, no_copy=True)
 
@@ -122,6 +127,9 @@ class Engine:
 
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""
+        if self.gpu is None and isinstance(job, CompiledSamples):  # a job of a GPU's graph may end elsewhere
+            self.share(job)
+            return _error_of(job)
         done = threading.Event()
         job.finished = done.set
         samples = job.count if isinstance(job, CompiledSamples) else 1 if isinstance(job, Waiting) else self.batch_size
@@ -133,11 +141,7 @@ class Engine:
         except BaseException:  # an interrupt
             job.stop()
             raise
-        try:
-            job.raise_error()
-        except BaseException as error:
-            return error
-        return None
+        return _error_of(job)
 
     def tensors(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         """A batch in the form that users get. Waits until the GPU has made it."""
@@ -197,11 +201,21 @@ class Engine:
         with uninterrupted(), self.entered():
             self._closed = True
             closing: list[Any] = [] if self.gpu is None else [self.stream, *self.gpu.parts]
-            if self._helpers is not None:
-                closing.append(self._helpers)
-                self._helpers = None
+            self._helpers = None
+            if self._own is not None:
+                closing.append(self._own)
+                self._own = None
             close_all(closing)
             self._transfers.clear()  # they refer to this object
+
+
+def _error_of(job: Job) -> BaseException | None:
+    """The error of a job that is over, if any."""
+    try:
+        job.raise_error()
+    except BaseException as error:
+        return error
+    return None
 
 
 def share(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
