@@ -18,7 +18,7 @@ from helpers.gated import Gate
 from helpers.interrupted_places import PlacedInterrupts
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.errors import CheckpointError
+from asyncdali.errors import CheckpointError, PipelineClosed
 from asyncdali.operators.base import PythonJob
 from asyncdali.plugin.base_iterator import BaseIterator, LastBatchPolicy
 from asyncdali.readers.files.contents import FileContentsReader
@@ -471,3 +471,34 @@ def test_provenance(files):
     with pytest.raises(CheckpointError, match="gives batches as they are finished"):
         pipe.show(4)
     pipe.close()
+
+
+def test_closing_ends_a_wait(files, monkeypatch):
+    opened, began, usual = threading.Event(), threading.Event(), FileContentsReader.read_contents
+
+    def wait(sample):
+        began.set()
+        assert opened.wait(60)
+
+    def read_contents(self, draw):
+        if 9 in draw.indices:
+            yield PythonJob([1], wait)
+        return (yield from usual(self, draw))
+
+    monkeypatch.setattr(FileContentsReader, "read_contents", read_contents)
+    pipe, found = make(files, 3), []
+
+    def consume():
+        try:
+            for _ in range(30):
+                batch(pipe)
+        except PipelineClosed as error:
+            found.append(error)
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    assert began.wait(30)
+    pipe.close()
+    consumer.join(30)
+    opened.set()
+    assert not consumer.is_alive() and len(found) == 1
