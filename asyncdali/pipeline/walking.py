@@ -486,7 +486,8 @@ class StepWalk:
 
 def told_of(session: Session, walked: WalkedStep) -> Provenance:
     """The provenance of a step that a walk has come to."""
-    told = Provenance(session, walked.at, walked.samples, (0, walked.samples))
+    handed = (0, walked.samples) if session.part is None else session.part.of(walked.samples)
+    told = Provenance(session, walked.at, walked.samples, handed)
     told.regroup(walked.origins, functools.partial(_fed, session, walked))
     return told
 

@@ -11,6 +11,7 @@ import pytest
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
 from asyncdali.errors import CheckpointError
+from asyncdali.fleet import loader
 from asyncdali.pipeline import walking
 from asyncdali.pipeline.replaying import replay
 from asyncdali.provenance.page import _form_of_boxes
@@ -515,3 +516,19 @@ def test_rates_of_sounds_and_forms_of_boxes_pass_a_regrouping(tmp_path):
     assert "0.50 s at 8000 Hz" in samples and "0.50 s at 44100 Hz" in samples and "unknown" not in samples
     assert _form_of_boxes(page.step, page.step.edges[1]) == "xyWH"
     assert page.html.count("<h4>Before, in part 0 of first[0]") == page.html.count("<h4>Before, in part 0 of second[0]") == 2
+
+
+def test_ranks_of_a_fleet_know_their_samples(files):
+    @pipeline_def(batch_size=5, num_threads=1, device_id=None, seed=7)
+    def train():
+        label = fn.readers.file(files=files)[1]
+        return fn.experimental.select(label, where=label % 2 == 0, name="even"), fn.random.uniform(name="draw")
+
+    for rank in range(2):
+        with loader(train, rank=rank, world_size=2, uneven=True) as batches:
+            for step, outputs in zip(range(3), batches):
+                of_run, told = outputs[0].provenance(), batches.pipeline.provenance(step)
+                assert told.samples == of_run.samples == len(outputs[0])
+                for k in range(told.samples):
+                    assert_told(told.sample(k), of_run.sample(k))
+                    assert told.sample(k)["sample"] == of_run.sample(k)["sample"]

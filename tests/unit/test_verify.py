@@ -313,16 +313,24 @@ def test_the_command_runs_other_processes(tmp_path, capfd, data):
     assert main(["verify", f"{program}:train", "--steps", "2"]) == 2
 
 
-def test_the_command_says_what_was_not_run(tmp_path, capsys):
-    program = tmp_path / "chosen.py"
+def test_the_command_says_what_was_not_run(tmp_path, capsys, monkeypatch):
+    from asyncdali.tooling import verifying
+
+    def refusing(make, steps, *given, part=None, **options):
+        if part is not None:
+            raise RuntimeError("its ranks cannot share a batch")
+        return run(make, steps, *given, **options)
+
+    run = verifying.run
+    monkeypatch.setattr(verifying, "run", refusing)
+    program = tmp_path / "drawing.py"
     program.write_text(
         "from asyncdali import fn, pipeline_def\n"
         "@pipeline_def(batch_size=2, num_threads=1, seed=1, enable_checkpointing=True)\n"
         "def train():\n"
-        "    number = fn.external_source(lambda info: __import__('numpy').int64([info.idx_in_epoch]), batch=False)\n"
-        "    return fn.experimental.select(number, where=number % 2 == 0)\n"
+        "    return fn.random.uniform()\n"
     )
     assert main(["verify", f"{program}:train", "--steps", "4"]) == 0
     said = capsys.readouterr().out
     assert "4 steps are the same in a second run" in said and said.splitlines()[0].endswith("with other numbers of threads")
-    assert "not run: ranks, because fn.experimental.select does not run in a fleet" in said
+    assert "not run: ranks, because its ranks cannot share a batch" in said
