@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def take_next(session: Session, launch: Callable[[Session], None], stream: Any, then: Callable[[Any], Any] | None = None) -> Any:
-    """Queue what is missing (by `launch`), and return the outputs of the oldest iteration, or what `then` makes of them."""
+    """Queue what is missing (by `launch`), and return the outputs of the oldest iteration, or what `then` makes of them.
+
+    Callers return its result at once: an exception of a signal's handler behind any other step would lose the iteration.
+    """
     calls, caller = session.producer.calls, threading.get_ident()
     try:
         calls.add(caller)
