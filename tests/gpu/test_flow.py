@@ -247,10 +247,12 @@ def test_checkpoint_of_a_mixed_pipeline(decoder):
     assert_equal(expected, first(decoded(decoder=decoder, device_id=0, enable_checkpointing=True, checkpoint=saved)))
 
 
-def test_default_pictures_are_those_of_the_host_device(monkeypatch):
-    found = [batch[1] for batch in first(decoded(device_id=0))]
+@pytest.mark.parametrize("options", [{"decoder": "cpu"}, {"num_threads": 12}])
+def test_pictures_of_the_cpu_are_those_of_the_host_device(options, monkeypatch):
+    """With 12 threads the CPU is the default of windows."""
+    found = [batch[1] for batch in first(decoded(device_id=0, **options))]
     monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
-    expected = [batch[1] for batch in first(decoded(device_id=0))]
+    expected = [batch[1] for batch in first(decoded(device_id=0, **options))]
     for x, y in zip(expected, found, strict=True):
         for s, t in zip(x, y, strict=True):
             np.testing.assert_array_equal(s, t)

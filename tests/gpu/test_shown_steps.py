@@ -86,7 +86,7 @@ BOUNDS = {"mean": 4e-6, "noise": 2e-6}
 """Operators that differ from the CPU, and by what (docs/gpu.md). All others are equal bit for bit."""
 
 
-@pipeline_def(batch_size=6, num_threads=8, device_id=0, seed=11)
+@pipeline_def(batch_size=6, num_threads=12, device_id=0, seed=11)
 def training(decoder="cpu"):
     encoded, label = fn.readers.file(file_root=PICTURES, random_shuffle=True, initial_fill=9, name="R")
     images = fn.decoders.image_random_crop(encoded, device="mixed", decoder=decoder, name="D")
@@ -107,6 +107,7 @@ def training(decoder="cpu"):
 
 @pytest.mark.parametrize("decoder", ["cpu", ""])
 def test_the_cpus_lane_is_equal_bit_for_bit(decoder, monkeypatch):
+    """The default is this lane, with 12 threads and windows."""
     run, made, there, here = shown(lambda: training(decoder=decoder), monkeypatch)
     names = ["CMN", "noise", "mean", "label", "erased"]
     for name, one, other in zip(names, run, made, strict=True):
@@ -126,8 +127,8 @@ def decoded(decoder, fancy):
 @pytest.mark.parametrize("fancy", [True, False])
 def test_other_lanes_differ_as_lanes_do(decoder, fancy, monkeypatch):
     run, made, _, _ = shown(lambda: decoded(decoder, fancy), monkeypatch)
-    if fancy:
-        assert_within(run[0], made[0], 1, decoder)
+    if fancy:  # the engines, or the multiprocessors
+        assert_within(run[0], made[0], 1 if decoder in ("shared", "hardware") else 3, decoder)
     for one, other in zip(run[0], made[0], strict=True):  # drawn shapes: their coloured edges are where lanes differ most
         assert one.shape == other.shape and np.abs(one.astype(int) - other.astype(int)).mean() < 10
 

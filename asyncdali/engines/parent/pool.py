@@ -161,7 +161,8 @@ class EnginePool:
     def start(self) -> None:
         """Start all engines. They build after this process has built. RuntimeError when a process cannot be forked."""
         require_descriptors(_DESCRIPTORS * (self.count + 1), "engines cannot be started")
-        check_processes(ENGINES)
+        with uninterrupted():  # an exception of a signal's handler right behind a call would leave its descriptors open
+            check_processes(ENGINES)
         if self._method == "fork":
             self._check_fork()
         else:
@@ -178,7 +179,8 @@ class EnginePool:
         program = self._program_of()
         assert program is not None
         content = pickle.dumps((sys.argv, manager_key(), dumps(program, self._make_calling)))
-        self._program = self._descriptors.add(memory("asyncdali-program", os.MFD_CLOEXEC, ENGINES))
+        with uninterrupted():
+            self._program = self._descriptors.add(memory("asyncdali-program", os.MFD_CLOEXEC, ENGINES))
         data = memoryview(len(path).to_bytes(8, "little") + path + content)
         at = 0
         while at < len(data):
