@@ -272,9 +272,13 @@ def option_names() -> tuple[str, ...]:
     return tuple(field.name for field in fields(PipelineOptions))
 
 
+_ELSEWHERE = {"deliver": " For batches in the order in which they are finished, use fn.experimental.ready(*nodes, window=8) in the graph."}
+"""What to use instead of arguments that programs try first."""
+
+
 def unknown_option(where: str, name: str, known: Sequence[str]) -> str:
     """The message for an unknown keyword argument of `where`, with similar names."""
-    return f"{where}() got an unexpected keyword argument {name!r}.{near(name, known)}"
+    return f"{where}() got an unexpected keyword argument {name!r}.{_ELSEWHERE.get(name) or near(name, known)}"
 
 
 def _each(value: object) -> list[Any]:

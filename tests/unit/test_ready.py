@@ -17,7 +17,7 @@ import pytest
 from helpers.gated import Gate
 from helpers.interrupted_places import PlacedInterrupts
 
-from asyncdali import fn, pipeline_def, types
+from asyncdali import Pipeline, fn, pipeline_def, types
 from asyncdali.errors import CheckpointError, PipelineClosed
 from asyncdali.operators.base import PythonJob
 from asyncdali.plugin.base_iterator import BaseIterator, LastBatchPolicy
@@ -441,6 +441,13 @@ def test_long_orders_are_short_notes():
 def test_wrong_arguments(files, arguments, error, text):
     with pytest.raises(error, match=text):
         make(files, **arguments)
+
+
+def test_an_argument_of_the_pipeline_names_the_call():
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'deliver'\. For .* fn\.experimental\.ready\(\*nodes, window=8\)"):
+        Pipeline(2, 1, None, deliver="ready")
+    with pytest.raises(TypeError, match=r"fn\.experimental\.ready"):
+        pipeline_def(lambda: fn.random.uniform(), batch_size=2)(deliver="ready")
 
 
 def test_the_order_of_another_pipeline_is_refused(files, monkeypatch):
