@@ -273,7 +273,7 @@ def option_names() -> tuple[str, ...]:
 
 
 _ELSEWHERE = {"deliver": " For batches in the order in which they are finished, use fn.experimental.ready(*nodes, window=8) in the graph."}
-"""What to use instead of arguments that programs try first."""
+"""Arguments that a Pipeline does not have, and what has their effect."""
 
 
 def unknown_option(where: str, name: str, known: Sequence[str]) -> str:
