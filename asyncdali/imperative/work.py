@@ -55,7 +55,7 @@ class DelayedCall:
     def __init__(
         self, compute: Callable[[], Sequence[Samples]], declared: Sequence[KnownOutput], where: str, coming: Coming | None = None
     ):  # fmt: skip
-        """`where`: the user's line that made the call;  `coming`: it may be computed together with its reader."""
+        """`where`: the user's line that made the call; `coming`: it may be computed together with its reader."""
         self.coming = coming
         self._compute: Callable[[], Sequence[Samples]] | None = compute
         self._made: Sequence[Samples] = ()

@@ -163,6 +163,8 @@ def _marked(image: Any, marks: Marks, whole: tuple[int, int]) -> Any:
         for k, (left, top, right, bottom) in enumerate(_on(marks.boxes.reshape(-1, 2), image.size, whole).reshape(-1, 4).tolist()):
             colour = _colour(k + 1 if marks.labels is None else int(marks.labels[k]))
             place = [min(left, right), min(top, bottom), max(left, right), max(top, bottom)]
+            if place[:2] == place[2:]:  # what `pad` has added
+                continue
             draw.rectangle(place, outline=colour, width=width)
             if marks.labels is not None:
                 draw.text((place[0] + width + 1, place[1] + width), str(int(marks.labels[k])), fill=colour)

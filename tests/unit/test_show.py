@@ -249,6 +249,8 @@ RENDERED = {
     "a table": (np.arange(12, dtype=np.float32).reshape(3, 4), "", "[ 4.,  5.,  6.,  7.]"),
     "a mask": (np.eye(5, dtype=np.int32), "HW", "<img"),
     "a video": (np.zeros((9, 4, 5, 3), np.uint8), "FHWC", "frames 0, 1, 3, 4, 6, 8 of 9, 9 x 4 x 5 x 3"),
+    "a video, channels first": (np.zeros((3, 9, 4, 5), np.float32), "CFHW", "frames 0, 1, 3, 4, 6, 8 of 9, 3 x 9 x 4 x 5"),
+    "a volume, channels first": (np.zeros((1, 9, 4, 5), np.uint8), "CDHW", "frames 0, 1, 3, 4, 6, 8 of 9, 1 x 9 x 4 x 5"),
     "a sound": (np.sin(np.arange(4000, dtype=np.float32) / 9), "", "<audio"),
     "a number": (np.float32(3.5), "", "3.5"),
     "a vector": (np.arange(5), "", "[0, 1, 2, 3, 4]"),
@@ -290,11 +292,23 @@ def test_marks_are_drawn_in_fractions_and_in_pixels(name):
     assert drawn(*fractions) == drawn(*pixels) != rendered(PICTURE, "HWC")
 
 
+def test_frames_are_equal_in_both_orders_of_axes():
+    video = np.random.default_rng(3).integers(0, 255, (9, 20, 25, 3), np.uint8)
+    planes = np.ascontiguousarray(np.moveaxis(video, -1, 0))
+
+    def source(shown):
+        return shown.split('src="')[1]
+
+    assert source(rendered(planes, "CFHW")) == source(rendered(video, "FHWC"))
+
+
 def test_boxes_have_the_form_that_the_graph_tells():
     box = np.array([[5, 10, 20, 30]], np.float32)
     assert drawn(box, form="xyWH") == drawn(np.array([[5, 10, 25, 40]], np.float32), form="xyXY") != drawn(box, form="xyXY")
     assert drawn(np.array([[30, 10, 20, 5]], np.float32)) == drawn(np.array([[30, 10, 50, 15]], np.float32), form="xyXY")
     assert drawn(box, np.array([3], np.int32)) != drawn(box)
+    padded = np.array([[5, 10, 20, 30], [0, 0, 0, 0], [-1, -1, -1, -1]], np.float32)
+    assert drawn(padded, np.array([3, -1, -1], np.int32)) == drawn(box, np.array([3], np.int32))
     wild = np.array([[np.nan, -1e30, 1e30, np.inf]], np.float32)
     assert drawn(wild).startswith("<img")
 
