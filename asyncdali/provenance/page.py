@@ -15,7 +15,7 @@ import numpy as np
 
 from ..graph.drawing import svg
 from ..tensors.pictures import Marks, marks_of
-from ..tensors.rendering import escaped, rendered, summary
+from ..tensors.rendering import escaped, frames_first, rendered, summary
 from .page_texts import SCRIPT, STYLE
 from .replayed import ReplayedOperator, ReplayedStep
 
@@ -246,8 +246,10 @@ def _thumb(step: ReplayedStep, index: int) -> str:
         arrays = _arrays(step.outputs, index)
         marks, rates, name = _marks(step, arrays), _rates(step, index), f"sample {index}"
         for array, tensors, edge in zip(arrays, step.outputs, step.edges, strict=True):
-            video = array.ndim == 4 and len(array)
-            one, layout = (array[len(array) // 2], tensors.layout()[1:]) if video else (array, tensors.layout())
+            one, layout = array, tensors.layout()
+            if array.ndim == 4 and array.size:
+                frames, layout = frames_first(array, layout)
+                one, layout = frames[len(frames) // 2], layout[1:]
             shown = rendered(one, layout, marks, name=name, widest=widest, rate=rates.get(edge, 0), player=False)
             if (array.ndim >= 2 and shown.startswith("<img")) or shown.startswith('<span class="sound'):
                 picture = shown

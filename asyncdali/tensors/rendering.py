@@ -45,7 +45,7 @@ def rendered(
     if is_sound(array, layout, rate):
         return sound(array, escaped(name), rate, player)
     if array.ndim == 4 and (frames := _frames(array, layout)):
-        count = len(np.moveaxis(array, _frame_axis(layout), 0))
+        count = len(frames_first(array, layout)[0])
         pixels = strip([frame for _, frame in frames], max(16, widest // 3))
         return _image(pixels, f"{name} frames {', '.join(str(k) for k, _ in frames)} of {count},", widest * 2, array.shape)
     picture = picture_of(array, layout)
@@ -54,16 +54,17 @@ def rendered(
 
 def _frames(array: np.ndarray, layout: str) -> list[tuple[int, np.ndarray]]:
     """Numbers and pictures of some frames, or of some slices of a volume."""
-    axis = _frame_axis(layout)
-    array, layout = np.moveaxis(array, axis, 0), layout[:axis] + layout[axis + 1 :]
+    array, layout = frames_first(array, layout)
     places = np.unique(np.linspace(0, len(array) - 1, _FRAMES).astype(int)).tolist()
-    found = [(k, picture_of(array[k], layout)) for k in places]
+    found = [(k, picture_of(array[k], layout[1:])) for k in places]
     return [(k, picture) for k, picture in found if picture is not None]
 
 
-def _frame_axis(layout: str) -> int:
-    """The axis of frames or slices: the first one, or the second one behind channels (CFHW, CDHW)."""
-    return 1 if layout[:2] in ("CF", "CD") else 0
+def frames_first(array: np.ndarray, layout: str) -> tuple[np.ndarray, str]:
+    """A video or a volume with its frames or slices in front: CFHW and CDHW have them behind the channels."""
+    if layout[:2] not in ("CF", "CD"):
+        return array, layout
+    return np.moveaxis(array, 1, 0), layout[1] + layout[0] + layout[2:]
 
 
 def _image(pixels: np.ndarray, name: str, widest: int, shape: tuple[int, ...], marks: Marks | None = None) -> str:

@@ -302,6 +302,17 @@ def test_frames_are_equal_in_both_orders_of_axes():
     assert source(rendered(planes, "CFHW")) == source(rendered(video, "FHWC"))
 
 
+def test_a_video_with_channels_first_has_a_small_picture():
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=1)
+    def videos(layout):
+        frames = fn.random.uniform(range=(0, 255), shape=[5, 8, 9, 3], dtype=types.UINT8)
+        return fn.crop_mirror_normalize(fn.reshape(frames, layout="FHWC"), dtype=types.FLOAT, output_layout=layout)
+
+    for layout in ("FCHW", "CFHW"):
+        grid = videos(layout).show(0, grid=True).html.split('<div id="grid">')[1]
+        assert grid.count('<a href="#sample') == 2 and grid.split("</div>")[0].count("<img") == 2, layout
+
+
 def test_boxes_have_the_form_that_the_graph_tells():
     box = np.array([[5, 10, 20, 30]], np.float32)
     assert drawn(box, form="xyWH") == drawn(np.array([[5, 10, 25, 40]], np.float32), form="xyXY") != drawn(box, form="xyXY")
