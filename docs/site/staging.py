@@ -22,7 +22,7 @@ SOURCE = "https://github.com/asyncdali/asyncdali"
 MOVED = {
     "benchmarks/README.md": "benchmarks/index.md",
     "examples/README.md": "examples.md", "docs/decisions/README.md": "decisions/index.md", "docs/operators.md": "operators/index.md",
-    "README.md": "index.md",
+    "README.md": "index.md", "asyncdali/data/skill.md": "skill.md",
 }  # fmt: skip
 """File of the repository -> page of the site, where the name differs."""
 

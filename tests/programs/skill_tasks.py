@@ -1,22 +1,30 @@
 """Twenty tasks for readers of ``asyncdali skill``, each with a reference program and a check of any answer.
 
-    python tests/programs/skill_tasks.py --write FOLDER     # NN_name.md for each task: what to give to an agent
-    python tests/programs/skill_tasks.py --check FOLDER     # checks the answers NN_name.py, and counts
+    python tests/programs/skill_tasks.py --write FOLDER          # the tasks without solutions: README.md, NN_name.md, pictures
+    python tests/programs/skill_tasks.py --check FOLDER ...      # checks the answers NN_name.py; a table with a column per folder
 
-An answer is a file with a function ``make(data, **options)`` that returns a pipeline, not built. `data` is a folder of eight classes with
+An answer is a file with a function ``make(data, ...)`` that returns a pipeline, not built. `data` is a folder of eight classes with
 eight JPEGs each. The check runs the pipeline; it knows nothing of how the answer is written, except where the task says it.
+
+`--check` runs every answer in a process of its own, in an empty folder, for at most `--limit` seconds. Its table is Markdown. The exit
+status is 0 if all answers are right. Give agents an environment with the wheel, not this checkout: the solutions are in this file.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import json
+import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable
+import time
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,13 +48,26 @@ class Task:
     check: Callable[[Make, Path], None]
     start: str = ""
     imports_dali: bool = False
+    signature: str = "make(data)"
 
     def page(self) -> str:
         """The text for an agent."""
-        text = f"# {self.name}\n\n{textwrap.fill(self.prompt, 110)}\n\nWrite `{self.name}.py` with a function `make(data: str)` that"
-        text += " returns the pipeline, not built.\n`data` is a folder with one folder of JPEGs per class. `asyncdali skill` prints a"
-        text += " guide.\n"
+        text = f"# {self.name}\n\n{textwrap.fill(self.prompt, 110)}\n\nWrite `{self.name}.py` with a function `{self.signature}` that"
+        text += " returns the pipeline, not built.\n`data` is the path of a folder with one folder of JPEGs per class.\n"
         return text + (f"\nThe program today:\n\n```python\n{self.start.strip()}\n```\n" if self.start else "")
+
+
+README = """# Twenty tasks
+
+Each `NN_name.md` beside this page is a task. Write the answer to `answers/NN_name.py`.
+
+- Use the package asyncdali, as it is installed. `asyncdali skill` prints a guide of one page; `help()`, the commands of
+  `asyncdali` and the stubs of the package say more. No network is needed.
+- `pictures/` is a folder such as `data`: eight classes with eight JPEGs each. Answers must also work with other folders.
+- Try what you wrote: call `make("pictures")`, then `build()` and `run()`, and look at shapes, types and values.
+- The order of the outputs is the order in the text. There is no GPU: `device_id=None`.
+- An answer is checked by running it alone in a new process, for at most a minute, without the other files.
+"""
 
 
 def _run(pipe: Any) -> list[np.ndarray]:
@@ -209,13 +230,23 @@ def make(data):
 
 
 def _check_names(make: Make, data: Path) -> None:
+    from PIL import Image
+
     pipe = make(str(data))
     pipe.build()
     batch = next(iter(pipe.epoch()))
     assert set(batch) == {"picture", "label", "angle"}
     angles = np.asarray(batch["angle"].as_tensor()).ravel()
     assert len(set(angles.tolist())) == 4 and (np.abs(angles) <= 30).all()
-    assert np.asarray(batch["picture"].as_tensor()).shape == (4, 48, 48, 3)
+    pictures = np.asarray(batch["picture"].as_tensor())
+    assert pictures.shape == (4, 48, 48, 3) and pictures.dtype == np.uint8
+    away = np.zeros(3)
+    for k, angle in enumerate(angles.tolist()):
+        with Image.open(data / batch["picture"][k].source_info()) as whole:
+            for place, turn in enumerate((angle, -angle, angle / 2)):
+                wanted = np.asarray(whole.rotate(turn, Image.Resampling.BILINEAR).resize((48, 48)), float)
+                away[place] += np.abs(wanted - pictures[k])[14:34, 14:34].mean()  # the corners depend on what fills them
+    assert away.argmin() == 0, "pictures are not rotated by the output angle"
 
 
 NAMES = """
@@ -401,6 +432,8 @@ def _check_tfdata(make: Make, data: Path) -> None:
     pipe.build()
     first, second = ([batch[k].source_info() for batch in (pipe.run()[0] for _ in range(8)) for k in range(8)] for _ in range(2))
     assert len(set(first)) == len(set(second)) == 64 and first != second and first != sorted(first)
+    (images,) = _run(make(str(data)))
+    assert images.shape == (8, 32, 32, 3) and images.dtype == np.uint8
 
 
 FROM_TFDATA = """
@@ -487,19 +520,35 @@ STATELESS = STATEFUL.replace("        self.random = np.random.default_rng(1)", "
 
 
 def _check_bad(make: Make, data: Path) -> None:
+    files = sorted((data / "0_circles").iterdir())
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(data / "0_circles", Path(folder, "0_circles"))
-        bad = sorted(Path(folder, "0_circles").iterdir())[2]
-        bad.write_bytes(b"no picture")
+        place = Path(folder, "one_class")
+        place.mkdir()
+        for k in range(200):
+            shutil.copy(files[k % len(files)], place / f"{k:03}.jpg")
+        (place / "002.jpg").write_bytes(b"no picture")
         pipe = make(folder)
         pipe.build()
         found = []
-        for _ in range(2):
+        for _ in range(50):
             (batch,) = pipe.run()
             assert len(batch) == 4
             found += [batch[k].source_info() for k in range(4)]
-        assert not any(bad.name in name for name in found) and len(pipe.quarantine()) == 1
+        assert not any("002.jpg" in name for name in found) and len(set(found)) >= 198
+        assert len(pipe.quarantine()) == 1, "the list of broken samples has one"
         pipe.close()
+        for k in range(40):
+            (place / f"{5 * k:03}.jpg").write_bytes(b"no picture")
+        pipe = make(folder)
+        try:
+            pipe.build()
+            for _ in range(50):
+                pipe.run()
+        except Exception:
+            return
+        finally:
+            pipe.close()
+        raise AssertionError("20 % of broken files did not end the job")
 
 
 BAD = """
@@ -575,100 +624,267 @@ def make(data):
 
 _READ = "Read the JPEG files of the folder"
 TASKS = (
-    Task("01_classification", f"{_READ} and their labels in random order with seed 3. Batches of 8; pictures are resized to 64 x 64, as "
-         "FLOAT in CHW, minus 128 and divided by 64. Outputs: pictures, labels.", CLASSIFICATION, _check_classification),
-    Task("02_center_crop", f"{_READ} in order. Batches of 4; the shorter side becomes 80, then the 64 x 64 pixels in the middle are cut "
-         "out; UINT8, HWC. Outputs: pictures, labels.", CENTER, _check_center),
-    Task("03_ranks", "`make(data, rank, ranks)`: each rank reads its own part of the encoded files, without decoding them. Batches of 8. "
-         "All ranks together read every file once in an epoch.", SHARDS, _check_shards),
-    Task("04_source", "Batches of 5 samples from Python: sample k of an epoch is INT64 [k, k, k, k]; an epoch has 20 samples.",
-         SOURCE, _check_source),
-    Task("05_parallel_source", "Batches of 6 samples from a Python class, made in two worker processes: sample k is INT64 [k, k, k, k].",
-         PARALLEL, _check_parallel),
-    Task("06_random_choice", f"{_READ}, batches of 32, resized to 32 x 32. Outputs: the pictures, and the same pictures of which each is "
-         "mirrored from left to right with a probability of one half, by an `if` in the function.", CHOICE, _check_choice),
-    Task("07_names", f"{_READ}, batches of 4. Rotate each by its own random angle between -30 and 30 degrees, keeping the size, then "
-         "resize to 48 x 48. Outputs by name: picture, label, angle.", NAMES, _check_names),
-    Task("08_mel", "Three tones per batch from Python, of 300, 600 and 1200 Hz, one second at 8000 Hz. Output: mel spectrograms with 32 "
-         "bands in decibels below the loudest value.", MEL, _check_mel),
-    Task("09_two_views", f"{_READ} in random order, batches of 8. Outputs: two random windows of the same picture, each resized to 40 x "
-         "40.", VIEWS, _check_views),
-    Task("10_checkpoint", f"{_READ} and labels in random order, random windows, 32 x 32, batches of 6. `make(data, checkpoint=bytes)` "
-         "continues where `pipe.checkpoint()` was called.", CONTINUES, _check_continues),
-    Task("11_port_dali", "Port this program for DALI.", FROM_DALI.replace("nvidia.dali", "asyncdali"), _check_dali, FROM_DALI, True),
-    Task("12_port_torchvision", "Port this loader to a pipeline with one output, the pictures.", TORCHVISION, _check_torchvision,
-         FROM_TORCHVISION, True),
-    Task("13_port_dataset", "Port this data set to a pipeline with the outputs numbers and index, in order.", DATASET, _check_dataset,
-         FROM_DATASET, True),
-    Task("14_port_tfdata", "Port this input to a pipeline with one output, the pictures as UINT8.", TFDATA, _check_tfdata,
-         FROM_TFDATA, True),
-    Task("15_debug_layout", "The outputs of this pipeline have the shape [20, 3, 20], and training needs [3, 20, 20]. Mend it.",
-         LAYOUT_BROKEN.replace("batch=False)", 'batch=False, layout="CHW")'), _check_layout, LAYOUT_BROKEN),
-    Task("16_debug_shapes", "`as_tensor()` of this output fails. Make batches of the shape [4, 6], padded with zeros.",
-         RAGGED.replace("fn.external_source(words, batch=False)", "fn.pad(fn.external_source(words, batch=False), axes=[0], shape=[6])"),
-         _check_dense, RAGGED),
-    Task("17_debug_resume", "After a restart from a checkpoint this job sees other numbers than without the restart. Mend it.", STATELESS,
-         _check_exact, STATEFUL),
-    Task("18_debug_bad_file", "One file in 1000 is broken and ends the job. Replace broken samples by others, and keep a list of them.",
-         BAD.replace("device_id=None", 'device_id=None, on_error="replace", max_bad=0.5'), _check_bad, BAD),
-    Task("19_tune_waiting", "This source waits 20 ms for a server in each batch, one request at a time. Make several requests at a time. "
-         "The order stays.", AWAITED, _check_awaited, SERIAL),
-    Task("20_tune_decoding", "This pipeline decodes whole pictures and keeps 32 x 32 pixels in the middle. Decode only these.",
-         WASTEFUL.replace("    images = fn.decoders.image(jpegs)\n    return fn.crop(images, crop=[32, 32])",
-                          "    return fn.decoders.image_crop(jpegs, crop=[32, 32])"), _check_fused, WASTEFUL),
+    Task(
+        "01_classification",
+        f"{_READ} and their labels in random order with seed 3. Batches of 8; pictures are resized to 64 x 64, as FLOAT in CHW, "
+        "minus 128 and divided by 64. Outputs: pictures, labels.",
+        CLASSIFICATION, _check_classification,
+    ),
+    Task(
+        "02_center_crop",
+        f"{_READ} in order. Batches of 4; the shorter side becomes 80, then the 64 x 64 pixels in the middle are cut out; UINT8,"
+        " HWC. Outputs: pictures, labels.",
+        CENTER, _check_center,
+    ),
+    Task(
+        "03_ranks",
+        "Each rank reads its own part of the encoded files, without decoding them. Batches of 8. All ranks together read every "
+        "file once in an epoch. One output: the encoded files.",
+        SHARDS, _check_shards, signature="make(data, rank, ranks)",
+    ),
+    Task(
+        "04_source",
+        "Batches of 5 samples from Python: sample k of an epoch is INT64 [k, k, k, k]; an epoch has 20 samples, then the next "
+        "epoch begins with sample 0. One output.",
+        SOURCE, _check_source,
+    ),
+    Task(
+        "05_parallel_source",
+        "Batches of 6 samples from a Python class, made in two worker processes: sample k is INT64 [k, k, k, k]. One output.",
+        PARALLEL, _check_parallel,
+    ),
+    Task(
+        "06_random_choice",
+        f"{_READ}, batches of 32, resized to 32 x 32. Outputs: the pictures, and the same pictures of which each is mirrored "
+        "from left to right with a probability of one half, by an `if` in the function.",
+        CHOICE, _check_choice,
+    ),
+    Task(
+        "07_names",
+        f"{_READ}, batches of 4. Rotate each by its own random angle between -30 and 30 degrees, keeping the size, then resize "
+        "to 48 x 48. Outputs by name: picture (UINT8), label, angle.",
+        NAMES, _check_names,
+    ),
+    Task(
+        "08_mel",
+        "Three tones per batch from Python, of 300, 600 and 1200 Hz, one second at 8000 Hz. One output: the mel spectrogram of "
+        "each tone, [bands, windows], with 32 bands, in decibels below the loudest value of the tone.",
+        MEL, _check_mel,
+    ),
+    Task(
+        "09_two_views",
+        f"{_READ} in random order, batches of 8. Outputs: two random windows of the same picture, each resized to 40 x 40.",
+        VIEWS, _check_views,
+    ),
+    Task(
+        "10_checkpoint",
+        f"{_READ} and labels in random order, a random window of each picture resized to 32 x 32, batches of 6. Outputs: "
+        "pictures, labels. With `checkpoint=`, the bytes "
+        "of `pipe.checkpoint()` of another run, the pipeline continues with the batch that follows.",
+        CONTINUES, _check_continues, signature="make(data, checkpoint=...)",
+    ),
+    Task(
+        "11_port_dali",
+        "Port this program for DALI to asyncdali. The outputs stay the same.",
+        FROM_DALI.replace("nvidia.dali", "asyncdali"), _check_dali, FROM_DALI, imports_dali=True,
+    ),
+    Task(
+        "12_port_torchvision",
+        "Port this loader to a pipeline with one output, the pictures.",
+        TORCHVISION, _check_torchvision, FROM_TORCHVISION, imports_dali=True,
+    ),
+    Task(
+        "13_port_dataset",
+        "Port this data set to a pipeline with two outputs, numbers and index (INT64), in order, in batches of 4. An epoch ends"
+        " after 12 samples.",
+        DATASET, _check_dataset, FROM_DATASET, imports_dali=True,
+    ),
+    Task(
+        "14_port_tfdata",
+        "Port this input to a pipeline with one output, the pictures as UINT8 in HWC.",
+        TFDATA, _check_tfdata, FROM_TFDATA, imports_dali=True,
+    ),
+    Task(
+        "15_debug_layout",
+        "The outputs of this pipeline have the shape [20, 3, 20], and training needs [3, 20, 20]. Mend it.",
+        LAYOUT_BROKEN.replace("batch=False)", 'batch=False, layout="CHW")'), _check_layout, LAYOUT_BROKEN,
+    ),
+    Task(
+        "16_debug_shapes",
+        "`as_tensor()` of this output fails. Make batches of the shape [4, 6], padded with zeros.",
+        RAGGED.replace("fn.external_source(words, batch=False)", "fn.pad(fn.external_source(words, batch=False), axes=[0], shape=[6])"),
+        _check_dense, RAGGED,
+    ),
+    Task(
+        "17_debug_resume",
+        "After a restart from a checkpoint this job sees other numbers than without the restart. Mend it.",
+        STATELESS, _check_exact, STATEFUL,
+    ),
+    Task(
+        "18_debug_bad_file",
+        "One file in 1000 is broken and ends the job. Replace broken samples by others, and keep a list of them, which "
+        "`pipe.quarantine()` gives. More than 1 % broken files must still end the job.",
+        BAD.replace("device_id=None", 'device_id=None, on_error="replace", max_bad=0.01'), _check_bad, BAD,
+    ),
+    Task(
+        "19_tune_waiting",
+        "This source waits 20 ms for a server in each batch, one request at a time. Make several requests at a time. The order "
+        "stays.",
+        AWAITED, _check_awaited, SERIAL,
+    ),
+    Task(
+        "20_tune_decoding",
+        "This pipeline decodes whole pictures and keeps 32 x 32 pixels in the middle. Decode only these.",
+        WASTEFUL.replace(
+            "    images = fn.decoders.image(jpegs)\n    return fn.crop(images, crop=[32, 32])",
+            "    return fn.decoders.image_crop(jpegs, crop=[32, 32])",
+        ),
+        _check_fused, WASTEFUL,
+    ),
 )  # fmt: skip
 
 
-_count = 0
-
-
 def load(path: Path) -> Make:
-    """The function `make` of an answer."""
-    global _count
-    _count += 1
-    spec = importlib.util.spec_from_file_location(f"skill_answer_{_count}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    found: Make = module.make
+    """The function `make` of an answer. Workers of the answer import its module by name, from its folder."""
+    sys.modules.pop(path.stem, None)
+    importlib.invalidate_caches()
+    sys.path.insert(0, str(path.parent))
+    found: Make = importlib.import_module(path.stem).make
     return found
 
 
 def _made(text: str) -> Make:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "answer.py")
+        path = Path(folder, "plain.py")
         path.write_text(text)
-        return load(path)
-
-
-def check_answers(folder: Path) -> int:
-    """Check the answers in a folder, and print one line each. Returns how many are right."""
-    right = 0
-    for task in TASKS:
-        path = folder / f"{task.name}.py"
         try:
-            if not path.exists():
-                raise FileNotFoundError("no answer")
-            task.check(load(path), PICTURES)
-            right, said = right + 1, "right"
-        except Exception as error:
-            said = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'the check failed'}"
-        print(f"{task.name}: {said}")
-    print(f"{right} of {len(TASKS)} are right")
-    return right
+            return load(path)
+        finally:
+            sys.path.remove(folder)
 
 
-def main() -> int:
+# --- the evaluation
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a check: `fault` is empty for a right answer; `seconds` is None without an answer."""
+
+    fault: str
+    seconds: float | None = None
+
+    def cell(self) -> str:
+        """The cell of the table."""
+        return "no answer" if self.seconds is None else f"{'wrong' if self.fault else 'right'}, {self.seconds:.0f} s"
+
+
+def write_tasks(folder: Path) -> None:
+    """Write the tasks without their solutions, and the pictures."""
+    (folder / "answers").mkdir(parents=True, exist_ok=True)
+    (folder / "README.md").write_text(README)
+    for task in TASKS:
+        (folder / f"{task.name}.md").write_text(task.page())
+    shutil.copytree(PICTURES, folder / "pictures", dirs_exist_ok=True)
+
+
+def checked(task: Task, folder: Path, limit: float) -> Outcome:
+    """Check the answer of a task in a process of its own, in an empty folder."""
+    answer = folder / f"{task.name}.py"
+    if not answer.exists():
+        return Outcome("no answer")
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as work:
+        place = Path(work, "answer", answer.name)
+        place.parent.mkdir()
+        shutil.copy(answer, place)
+        verdict = Path(work, "verdict")
+        command = [sys.executable, str(Path(__file__).resolve()), "--one", task.name, str(place), str(verdict)]
+        process = subprocess.Popen(
+            command, cwd=place.parent, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            errors="replace", start_new_session=True, env={**os.environ, "ASYNCDALI_QUIET": "1"},
+        )  # fmt: skip
+        try:
+            _, said = process.communicate(timeout=limit)
+            fault = f"the process ended with status {process.returncode}: {(said.strip().splitlines() or ['no output'])[-1]}"
+        except subprocess.TimeoutExpired:
+            fault = f"not done after {limit:g} s"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # also its workers
+            except ProcessLookupError:
+                pass
+            process.communicate()
+        if verdict.exists():
+            fault = verdict.read_text()
+    return Outcome(fault, time.monotonic() - began)
+
+
+def _check_one(name: str, answer: Path, verdict: Path) -> None:
+    """Check one answer in this process. `verdict` becomes empty if it is right, else its first line of what is wrong."""
+    task = next(task for task in TASKS if task.name == name)
+    try:
+        task.check(load(answer), PICTURES)
+        fault = ""
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        fault = f"{type(error).__name__}: {lines[0]}" if lines else _failed_line(error)
+    part = verdict.with_suffix(".part")
+    part.write_text(fault)
+    part.rename(verdict)
+    sys.stderr.flush()
+    os._exit(0)  # an answer that was not closed must not hold the process
+
+
+def _failed_line(error: Exception) -> str:
+    """The line of the check that failed, for assertions without a text."""
+    lines = [frame.line for frame in traceback.extract_tb(error.__traceback__) if frame.name.startswith("_check_")]
+    return f"{type(error).__name__}: {lines[-1] if lines else 'the check failed'}"
+
+
+def table(results: dict[str, dict[str, Outcome]]) -> str:
+    """The outcomes as Markdown: folder -> task -> outcome."""
+    lines = [f"| task | {' | '.join(results)} |", "|---|" + "---|" * len(results)]
+    lines += [f"| {task.name} | {' | '.join(found[task.name].cell() for found in results.values())} |" for task in TASKS]
+    counts = [sum(not item.fault for item in found.values()) for found in results.values()]
+    lines.append(f"| **right** | {' | '.join(f'**{count} of {len(TASKS)}**' for count in counts)} |")
+    faults = [
+        f"- {folder}, {name}: {item.fault}"
+        for folder, found in results.items() for name, item in found.items() if item.fault and item.seconds is not None
+    ]  # fmt: skip
+    return "\n".join([*lines, *(["", "Wrong answers:", "", *faults] if faults else [])])
+
+
+def check_answers(folders: Sequence[Path], limit: float = 60.0) -> dict[str, dict[str, Outcome]]:
+    """Check the answers in each folder, and print the table. Returns folder -> task -> outcome."""
+    results: dict[str, dict[str, Outcome]] = {}
+    for folder in folders:
+        found = results[str(folder)] = {}
+        for task in TASKS:
+            found[task.name] = checked(task, folder, limit)
+            print(f"{folder}: {task.name}: {found[task.name].cell()}", file=sys.stderr, flush=True)
+    print(table(results))
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, metavar="FOLDER")
-    parser.add_argument("--check", type=Path, metavar="FOLDER")
-    options = parser.parse_args()
+    parser.add_argument("--check", type=Path, metavar="FOLDER", nargs="+", default=[])
+    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="for each answer (default: 60)")
+    parser.add_argument("--one", nargs=3, metavar=("TASK", "ANSWER", "VERDICT"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.one:
+        _check_one(options.one[0], Path(options.one[1]), Path(options.one[2]))
+    missing = [str(folder) for folder in options.check if not folder.is_dir()]
+    if missing:
+        parser.error(f"no such folder: {', '.join(missing)}")
+    if not options.write and not options.check:
+        parser.error("give --write FOLDER or --check FOLDER")
     if options.write:
-        options.write.mkdir(parents=True, exist_ok=True)
-        for task in TASKS:
-            (options.write / f"{task.name}.md").write_text(task.page())
-    return 0 if not options.check or check_answers(options.check) == len(TASKS) else 1
+        write_tasks(options.write)
+    results = check_answers(options.check, options.limit) if options.check else {}
+    return 1 if any(item.fault for found in results.values() for item in found.values()) else 0
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 
 import pytest
-from skill_tasks import PICTURES, TASKS, check_answers, load
+from skill_tasks import PICTURES, README, TASKS, check_answers, checked, load
+from skill_tasks import main as evaluate
 
 import asyncdali
 from asyncdali.__main__ import main
@@ -19,6 +21,7 @@ CHOSEN = [pytest.param(task, id=task.name, marks=() if task.name in DEFAULT else
 @pytest.fixture
 def answer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
     def write(text):
         (tmp_path / "answer.py").write_text(text)
@@ -50,13 +53,57 @@ def test_there_are_twenty_tasks_of_four_kinds():
         assert "def make(data" in task.reference and task.name in task.page()
 
 
-def test_missing_and_wrong_answers_are_counted(tmp_path, capsys):
-    (tmp_path / "15_debug_layout.py").write_text("def make(data): raise ValueError('nothing')\n")
-    (tmp_path / "04_source.py").write_text(TASKS[3].reference)
-    assert check_answers(tmp_path) == 1
+def test_the_exported_tasks_have_no_solutions(tmp_path):
+    assert evaluate(["--write", str(tmp_path / "out")]) == 0
+    pages = {path.name: path.read_text() for path in (tmp_path / "out").glob("*.md")}
+    assert len(pages) == 21 and (tmp_path / "out" / "answers").is_dir()
+    assert len(list((tmp_path / "out" / "pictures").glob("*/*.jpg"))) == 64
+    for task in TASKS:
+        page = pages[f"{task.name}.md"]
+        assert f"`{task.signature}`" in page and (not task.start or task.start.strip() in page)
+        new = set(task.reference.strip().splitlines()) - set(task.start.splitlines()) - set(README.splitlines())
+        assert not any(line in page for line in new if len(line) > 30)
+
+
+def test_answers_are_checked_in_processes_of_their_own_and_counted(tmp_path, capsys):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    (first / "15_debug_layout.py").write_text("def make(data): raise ValueError('nothing')\n")
+    (first / "04_source.py").write_text(TASKS[3].reference)
+    (first / "20_tune_decoding.py").write_text("import os\nos._exit(0)\n")  # no verdict
+    (second / "16_debug_shapes.py").write_text("import sys\nsys.exit('no asyncdali')\n")
+    results = check_answers([first, second])
+    assert [name for name, item in results[str(first)].items() if not item.fault] == ["04_source"]
+    assert not any(not item.fault for item in results[str(second)].values())
     said = capsys.readouterr().out
-    assert "15_debug_layout: ValueError: nothing\n" in said and "01_classification: FileNotFoundError: no answer\n" in said
-    assert "04_source: right\n" in said and said.endswith("1 of 20 are right\n")
+    assert f"| task | {first} | {second} |" in said and "| 01_classification | no answer | no answer |" in said
+    assert "| **right** | **1 of 20** | **0 of 20** |" in said
+    assert f"- {first}, 15_debug_layout: ValueError: nothing\n" in said
+    assert f"- {first}, 20_tune_decoding: the process ended with status 0: no output\n" in said
+    assert f"- {second}, 16_debug_shapes: the process ended with status 1: no asyncdali" in said
+
+
+def test_an_answer_that_does_not_end_is_stopped(tmp_path):
+    (tmp_path / "04_source.py").write_text("import threading\nthreading.Event().wait()\n")
+    outcome = checked(TASKS[3], tmp_path, 0.5)
+    assert outcome.fault == "not done after 0.5 s" and outcome.cell().startswith("wrong")
+
+
+def test_a_failed_assertion_without_a_text_shows_its_line(tmp_path):
+    (tmp_path / "04_source.py").write_text(TASKS[3].reference.replace("np.full(4,", "np.full(5,"))
+    assert "(5, 4)" in checked(TASKS[3], tmp_path, 60).fault
+
+
+def test_workers_import_the_answer_by_its_name(tmp_path):
+    (tmp_path / "05_parallel_source.py").write_text(TASKS[4].reference.replace('"fork"', '"spawn"'))
+    assert not checked(TASKS[4], tmp_path, 60).fault
+
+
+def test_folders_that_are_missing_are_named(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        evaluate(["--check", str(tmp_path / "nowhere")])
+    assert "no such folder" in capsys.readouterr().err
 
 
 # --- the page
