@@ -197,7 +197,8 @@ def tested(folder: Path, python: Path, tests: Sequence[str], *options: str) -> s
     helpers = tree(folder, python)
     command = [python.parent / "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", *options]
     settings = {**os.environ, "PYTHONPATH": str(helpers), "ASYNCDALI_QUIET": "1", "PYTHONNOUSERSITE": "1"}
-    output = run(*command, *(f"tests/unit/{name}.py" for name in tests), cwd=folder, environment=settings)
+    files = [path for name in tests for path in sorted((folder / "tests" / "unit").rglob(f"{name}.py"))]
+    output = run(*command, *files, cwd=folder, environment=settings)
     return output.strip().splitlines()[-1]
 
 

@@ -1,5 +1,5 @@
 """Timed overlap of a cpu, a mixed and a gpu step of 10 ms each (test operators that wait). One iteration after another takes 30 ms; with
-three in flight an iteration takes 10 ms. The structural proof, without time, is ``tests/unit/test_executor.py``."""
+three in flight an iteration takes 10 ms. The structural proof, without time, is ``tests/unit/runtime/test_executor.py``."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Such a module is named ``*_kernels``, or has a function with one of the decorators of ``asyncdali.compiled.step``, or one that generates
 LLVM IR. mypy's patterns match whole parts of a module's name, so ``*_kernels`` cannot be written in pyproject.toml; this plugin adds one
-section for each module that is found. Other settings of mypy stay strict in these modules, and tests/unit/test_house.py checks that all
-their functions that Numba does not compile have annotations.
+section for each module that is found. Other settings of mypy stay strict in these modules, and test_house.py checks that all their
+functions that Numba does not compile have annotations.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The modules of this folder are the contract that all operators follow. Each subfolder is a family of operators.
 
-There is one module per operator, except for operators with one shape rule and one plan. tests/unit/test_house.py reads this list:
+There is one module per operator, except for operators with one shape rule and one plan. tests/unit/house/test_house.py reads this list:
 
     one rule, several functions           audio/spectrum.py, filters/rectangles.py, random/noise.py, statistics/reductions.py,
                                           transforms/transforms.py

@@ -191,7 +191,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Example:
-    """A call with one sample. The documentation shows it, and tests/unit/test_examples.py runs it.
+    """A call with one sample. The documentation shows it, and tests/unit/docs/test_examples.py runs it.
 
     inputs     one sample per input, as nested lists;  layout  of input 0
     arguments  constant arguments

@@ -15,7 +15,7 @@ snapshot and repeats the requests. After an end or an error, the next batch is f
 positions: `ahead` behind the batch that is held for the next iteration, `before` behind everything that is used or dropped, and `position`,
 what the consumer knows. `position` becomes `before` when the consumer receives an error, and at the end of the epoch. So a batch that was
 requested and dropped counts as soon as the consumer can see the end, with or without ``reset()``. An error that the consumer has not seen
-is met again. tests/unit/test_histories.py compares thousands of random programs with their restored selves.
+is met again. tests/unit/runtime/test_histories.py compares thousands of random programs with their restored selves.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A text can be reviewed, and Jupyter with Jupytext opens it as a notebook. The site shows it as a page, with the same notebook in
 Jupyter's own format beside the page. ``python -m docs.site tutorials NAME ...`` runs notebooks and writes their outputs again;
-tests/unit/test_tutorials.py runs them and compares.
+tests/unit/docs/test_tutorials.py runs them and compares.
 """
 
 from __future__ import annotations

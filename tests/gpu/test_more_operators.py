@@ -57,7 +57,7 @@ def test_as_on_the_cpu(name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_opencv(name):
-    """Also run on the stand-in for CUDA: tests/unit/test_cuda_opencv_images.py."""
+    """Also run on the stand-in for CUDA: tests/unit/cuda/test_cuda_opencv_images.py."""
     for one, other in zip(*(results(PROGRAMS[name][0], on_gpu) for on_gpu in (False, True)), strict=True):
         check(name, one[0], other[0])
 

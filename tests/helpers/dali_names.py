@@ -1,6 +1,6 @@
-"""Lists the public names of an installed DALI by module. tests/unit/test_public_names.py compares them with ours. To record them:
+"""Lists the public names of an installed DALI by module. tests/unit/house/test_public_names.py compares them with ours. To record them:
 
-    python tests/helpers/dali_names.py > tests/unit/dali_names.json
+    python tests/helpers/dali_names.py > tests/helpers/dali_names.json
 
 Modules that can be imported are inspected. Modules whose framework is missing are read as text: the definitions at their top level.
 """

@@ -1,0 +1,428 @@
+"""Programs whose process is not like that of a shell: closed streams, a foreign sys.executable, imports of other threads, default timeouts
+of sockets, managers, refused system calls."""
+
+import errno
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from asyncdali_workers.processes import python
+from asyncdali_workers.processes.greenlets import refuse_greenlets
+from asyncdali_workers.shared import calls
+from helpers.places import PROJECT as HERE
+from helpers.refused_calls import refuse
+
+from asyncdali.tooling import checks, setup
+
+LIMIT = 120
+
+PROGRAM = """
+import sys
+import numpy as np
+from asyncdali import fn, pipeline_def
+
+
+class Source:
+    def __call__(self, info):
+        print("text of a callback")
+        return np.int32([info.idx_in_epoch])
+
+
+def plus_one(x):
+    print("text of a function")
+    return x + 1
+
+
+def made(what, **options):
+    kind, _, method = what.partition("-")
+    options = dict(batch_size=2, num_threads=1, seed=3, **options)
+    if kind == "workers":
+        options.update(py_num_workers=1, py_start_method=method)
+    elif kind == "engines":
+        options.update(engines=1, engine_start_method=method)
+
+    @pipeline_def(**options)
+    def graph():
+        if kind == "plain":
+            return fn.random.uniform(range=(0, 1))
+        if kind == "workers":
+            return fn.external_source(Source(), batch=False, parallel=True)
+        return fn.python_function(fn.random.uniform(range=(0, 1)), function=plus_one, num_outputs=1)
+
+    pipe = graph()
+    pipe.build()
+    return pipe
+
+
+def values(pipe, count=4):
+    return [np.asarray(pipe.run()[0].as_tensor()).ravel().tolist() for _ in range(count)]
+
+
+"""
+KINDS = ["plain-", "workers-fork", "workers-spawn", "workers-forkserver", "engines-fork", "engines-spawn", "engines-forkserver"]
+PROCESSES = KINDS[1:]
+
+
+def run(code, *args, shell=None, before=(), folder=None):
+    """Run :data:`PROGRAM` and `code` in a fresh interpreter. Returns (status, what it has printed, its errors)."""
+    path = Path(folder) / "program.py"
+    path.write_text(PROGRAM + textwrap.dedent(code))
+    command = [sys.executable, *before, str(path), *map(str, args)]
+    if shell is not None:
+        command = ["/bin/sh", "-c", f'exec "$@" {shell}', "sh", *command]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL, check=False, cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+# --- standard streams
+
+
+def slow(*values):
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", *slow("<&-", ">&-", "2>&-", "<&- >&-")])
+@pytest.mark.parametrize("what", KINDS)
+def test_closed_standard_streams(tmp_path, what, closed):
+    """The numbers of closed streams are kept free of our files, and a file that the program has opened is not written to."""
+    code = """
+        first = open(sys.argv[2] + "/first", "w+")      # it may get the number of a closed stream
+        pipe = made(sys.argv[1])
+        found = values(pipe)
+        pipe.close()
+        first.seek(0)
+        with open(sys.argv[2] + "/result", "w") as file:
+            file.write(repr((found, first.read())))
+    """
+    results = []
+    for shell in ("", closed):
+        status, _, errors = run(code, what, tmp_path, shell=shell, folder=tmp_path)
+        assert status == 0, errors
+        results.append((tmp_path / "result").read_text())
+    assert results[0] == results[1] and results[0].endswith(", '')")
+
+
+# --- the interpreter
+
+
+@pytest.fixture
+def multiprocessing_unloaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "multiprocessing.spawn", raising=False)
+
+
+def test_which_interpreter_is_started(monkeypatch, multiprocessing_unloaded):
+    real = sys.executable
+    assert python.interpreter() == real
+    for foreign in ("/opt/blender/blender", "", None):
+        monkeypatch.setattr(sys, "executable", foreign)
+        assert python.interpreter() is None
+        with pytest.raises(RuntimeError, match=r"^engines cannot be started: .*sys\.executable is .*set_executable"):
+            python.required_interpreter("engines cannot be started")
+    monkeypatch.setattr(sys, "executable", real)
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert python.interpreter() is None
+
+
+def test_the_interpreter_of_multiprocessing_is_started(monkeypatch):
+    import multiprocessing.spawn
+
+    real = sys.executable
+    monkeypatch.setattr(sys, "executable", "/opt/blender/blender")
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode("/opt/blender/blender"))
+    assert python.interpreter() is None
+    for given in (real, "/opt/blender/interpreter"):
+        multiprocessing.set_executable(given)
+        assert python.interpreter() == given
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+        assert python.interpreter() == given
+    monkeypatch.delattr(sys, "frozen")
+    monkeypatch.setattr(sys, "executable", real)  # changed after the import of multiprocessing, which still knows the application
+    multiprocessing.set_executable("/opt/blender/blender")
+    assert python.interpreter() == real
+
+
+def test_no_helper_compiles_without_an_interpreter(monkeypatch, multiprocessing_unloaded):
+    from asyncdali.runtime.compiling import Helpers
+
+    assert len(os.sched_getaffinity(0)) == 1 or Helpers([None, None]).wanted
+    monkeypatch.setattr(sys, "executable", "/opt/blender/blender")
+    assert not Helpers([None, None]).wanted
+
+
+@pytest.mark.parametrize("what", PROCESSES)
+def test_an_application_is_not_started_in_place_of_an_interpreter(tmp_path, what):
+    application = tmp_path / "application"
+    application.write_text(f"#!/bin/sh\necho started >> {tmp_path}/started\n")
+    application.chmod(0o755)
+    code = """
+        real, sys.executable = sys.executable, sys.argv[2]
+        if sys.argv[3] == "given":
+            import multiprocessing
+            multiprocessing.set_executable(real)
+        print(values(made(sys.argv[1])))
+    """
+    status, _, errors = run(code, what, application, "given", folder=tmp_path)
+    assert status == 0, errors
+    status, _, errors = run(code, what, application, "", folder=tmp_path)
+    assert status == (0 if what.endswith("-fork") else 1) and (status == 0 or "multiprocessing.set_executable" in errors)
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("what", PROCESSES)
+def test_proxies_of_managers(tmp_path, what):
+    """A fresh process connects to the manager of the program with the key of the program."""
+    code = """
+        import multiprocessing
+        from functools import partial
+
+        def counted(shared, x):
+            shared["seen"] = shared.get("seen", 0) + 1
+            return x
+
+        class Counts(Source):
+            def __init__(self, shared):
+                self.shared = shared
+
+            def __call__(self, info):
+                self.shared["seen"] = self.shared.get("seen", 0) + 1
+                return super().__call__(info)
+
+        if __name__ == "__main__":
+            with multiprocessing.Manager() as manager:
+                shared = manager.dict()
+                plus_one = partial(counted, shared)
+                Source = partial(Counts, shared)
+                values(made(sys.argv[1]))
+                assert shared["seen"] >= 8, shared
+    """
+    status, _, errors = run(code, what, folder=tmp_path)
+    assert status == 0, errors
+
+
+# --- what other threads do at a fork
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["the import ends", "the import takes too long"])
+@pytest.mark.parametrize("what", ["workers-fork", "engines-fork"])
+def test_a_fork_while_another_thread_imports(tmp_path, what, ends):
+    """The module is imported in the new process, too."""
+    (tmp_path / "slowly.py").write_text(
+        textwrap.dedent("""
+        import os, __main__
+        if os.getpid() == __main__.pid:
+            __main__.begun.set()
+            assert __main__.goes_on.wait(60)
+        value = 1
+    """)
+    )
+    code = """
+        import os, threading
+        from asyncdali_workers.processes import imports
+
+        pid = os.getpid()
+        begun, goes_on = threading.Event(), threading.Event()
+        thread = threading.Thread(target=lambda: __import__("slowly"))
+        thread.start()
+        assert begun.wait(60)
+        if sys.argv[2] == "True":
+            looked, real = threading.Event(), imports._importing
+            def importing():
+                looked.set()
+                return real()
+            imports._importing = importing
+            threading.Thread(target=lambda: looked.wait(60) and goes_on.set()).start()
+        else:
+            imports.LIMIT = 0.05
+
+        class Source:
+            def __call__(self, info):
+                import slowly
+                return np.int32([slowly.value])
+
+        def plus_one(x):
+            import slowly
+            return x + slowly.value
+
+        print(len(values(made(sys.argv[1]))), flush=True)
+        goes_on.set()
+        thread.join(60)
+        import slowly
+        assert slowly.value == 1
+    """
+    status, printed, errors = run(code, what, ends, folder=tmp_path)
+    assert (status, "4" in printed.splitlines()) == (0, True), errors
+    assert ("another thread imports slowly" in errors) is not ends
+
+
+@pytest.mark.parametrize("what", PROCESSES)
+def test_a_default_timeout_of_sockets(tmp_path, what):
+    """``socket.setdefaulttimeout`` does not end processes that wait for a message, such as those that make replacements."""
+    code = """
+        import os, signal, socket, time
+        socket.setdefaulttimeout(0.01)
+        pipe = made(sys.argv[1])
+        found = values(pipe, 2)
+        core = pipe._core.session
+        time.sleep(0.1)      # ten times the timeout passes; nothing is waited for
+        pid = core.parallel.pool.pids[0] if core.parallel is not None else core.engines.engines[0].pid
+        os.kill(pid, signal.SIGKILL)
+        found += values(pipe, 4)
+        socket.setdefaulttimeout(None)
+        assert found == values(made(sys.argv[1]), 6), found
+    """
+    status, _, errors = run(code, what, folder=tmp_path)
+    assert status == 0, errors
+
+
+# --- greenlets
+
+
+class Patched:
+    """Stands for ``gevent.monkey`` and ``eventlet.patcher``."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def is_module_patched(self, name):
+        return name in self.names
+
+    is_monkey_patched = is_module_patched
+
+
+def test_replaced_modules_are_refused_by_name(monkeypatch):
+    def refusal(processes):
+        with pytest.raises(RuntimeError) as caught:
+            refuse_greenlets(processes)
+        return str(caught.value)
+
+    refuse_greenlets(True)
+    monkeypatch.setitem(sys.modules, "gevent.monkey", Patched("time", "os", "socket"))
+    refuse_greenlets(False)
+    assert refusal(True).startswith("gevent has replaced os, socket, and a pipeline with worker processes or engines would wait")
+    assert "gevent.monkey.patch_all(thread=False, queue=False, select=False, subprocess=False, os=False, socket=False)" in refusal(True)
+    monkeypatch.setitem(sys.modules, "gevent.monkey", Patched("_thread"))
+    assert refusal(False).startswith("gevent has replaced thread, and a pipeline with threads in compiled code would wait")
+    monkeypatch.delitem(sys.modules, "gevent.monkey")
+    monkeypatch.setitem(sys.modules, "eventlet.patcher", Patched("thread", "socket"))
+    assert "eventlet has replaced thread" in refusal(False) and "eventlet.monkey_patch(thread=False, select=False)" in refusal(False)
+    monkeypatch.delitem(sys.modules, "eventlet.patcher")
+    monkeypatch.setattr("_thread.start_new_thread", lambda *_: None)
+    assert refusal(False).startswith("another library has replaced thread")
+
+
+@pytest.mark.parametrize("what", ["plain-", "workers-spawn", "engines-fork"])
+def test_programs_with_gevent(tmp_path, what):
+    pytest.importorskip("gevent", reason="gevent is not installed")
+    program = (
+        "import runpy, sys; from gevent import monkey; monkey.patch_all({}); sys.argv.pop(0); "
+        "runpy.run_path(sys.argv[0], {{}}, '__main__')"
+    )
+    for options in ("", "thread=False, queue=False, select=False, subprocess=False, os=False, socket=False"):
+        (tmp_path / "patched.py").write_text(program.format(options))
+        status, _, errors = run("print(values(made(sys.argv[1])))", what, before=(tmp_path / "patched.py",), folder=tmp_path)
+        assert status == (0 if options else 1), errors
+        assert options or "RuntimeError: gevent has replaced thread, queue, select, subprocess" in errors
+
+
+# --- refused system calls
+
+
+@pytest.fixture(scope="module")
+def filters():
+    """Skips tests where system calls cannot be refused."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            refuse(["kcmp"], errno.EPERM)
+            status = 0
+        finally:
+            os._exit(status)
+    if os.waitpid(pid, 0)[1]:
+        pytest.skip("seccomp filters cannot be installed here")
+
+
+FINE = [
+    "pidfd_open,pidfd_send_signal", "fallocate", "madvise", "preadv2", "sched_setaffinity", "prlimit64", "setpriority", "prctl",
+    "fadvise64", "statx", "close_range,openat2,faccessat2", "mlock,userfaultfd,process_vm_readv,io_uring_setup,membarrier",
+]  # fmt: skip
+"""Calls that have a fallback, or that are not used. Numba asks for sched_getaffinity, glibc for rseq and (unless ENOSYS) for clone3."""
+
+
+@pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
+@pytest.mark.parametrize("names", [",".join(FINE), *slow(*FINE)])
+@pytest.mark.parametrize("what", ["plain-", "workers-fork", "engines-fork"])
+def test_calls_with_a_fallback(tmp_path, filters, what, names, error):
+    code = """
+        import os, signal
+        pipe = made(sys.argv[1], set_affinity=True)
+        found = values(pipe, 2)
+        if pipe._core.session.parallel is not None:      # the death of a worker is noticed
+            os.kill(pipe._core.session.parallel.pool.pids[0], signal.SIGKILL)
+        sys.stdout.write(f"\\nfound {found + values(pipe, 4)}\\n")
+        pipe.close()
+    """
+    refused = run(code, what, before=(HERE / "tests/helpers/refused_calls.py", error, names), folder=tmp_path)
+    allowed = run(code, what, folder=tmp_path)
+    assert refused[0] == allowed[0] == 0, refused[2] + allowed[2]
+    found = [re.findall(r"found (\[\[.*?\]\])", printed) for _, printed, _ in (refused, allowed)]  # engines print beside it
+    assert found[0] == found[1] and len(found[0]) == 1
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_fresh_workers_without_pidfds(tmp_path, filters, method):
+    code = """
+        import os, signal
+        pipe = made(sys.argv[1])
+        found = values(pipe, 2)
+        os.kill(pipe._core.session.parallel.pool.pids[0], signal.SIGKILL)
+        assert found + values(pipe, 3) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+        pipe.close()
+    """
+    before = (HERE / "tests/helpers/refused_calls.py", "ENOSYS", "pidfd_open,pidfd_send_signal")
+    status, _, errors = run(code, f"workers-{method}", before=before, folder=tmp_path)
+    assert status == 0, errors
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [
+        ("workers-fork", "memfd_create"), ("workers-spawn", "eventfd2"), ("engines-fork", "memfd_create"),
+        ("engines-spawn", "memfd_create"),
+    ],
+)  # fmt: skip
+def test_calls_without_a_fallback_are_named(tmp_path, filters, what, name):
+    before = (HERE / "tests/helpers/refused_calls.py", "EPERM", name)
+    status, _, errors = run("made(sys.argv[1])", what, before=before, folder=tmp_path)
+    wanted = "py_num_workers" if "workers" in what else "engines=N"
+    assert status == 1 and "CallRefused" in errors
+    assert f"the system call {name} was refused" in errors.splitlines()[-1] and wanted in errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("name", "works"), [("eventfd2", True), ("epoll_create1", False)])
+def test_a_loop_without_a_call(tmp_path, filters, name, works):
+    """uvloop needs eventfd; asyncio's own loop takes its place. Both need epoll."""
+    before = (HERE / "tests/helpers/refused_calls.py", "EPERM", name)
+    status, _, errors = run("print(values(made('plain-')))", before=before, folder=tmp_path)
+    assert (status == 0) is works
+    assert works or "the system call epoll_create1 was refused" in errors.splitlines()[-1]
+
+
+def test_a_call_that_fails_for_another_reason_keeps_its_error():
+    with pytest.raises(OSError, match="Too many") as caught, calls.needed("eventfd2", calls.WORKERS):
+        raise OSError(errno.EMFILE, "Too many open files")
+    assert not isinstance(caught.value, calls.CallRefused)
+
+
+def test_doctor_tries_the_calls(monkeypatch):
+    assert checks.refused_calls(setup.MachineSetup()) is None
+    monkeypatch.setattr(os, "pidfd_open", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EPERM, "Operation not permitted")))
+    finding = checks.refused_calls(setup.MachineSetup())
+    assert finding.check == "refused_calls" and not finding.fatal
+    assert "pidfd_open" in finding.message and "noticed through a pipe" in finding.message and "seccomp" in finding.message
