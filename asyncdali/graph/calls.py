@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import itertools
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .._notices import warn
 from ..errors import OperatorValueError
 from ..operators import extensions
-from ..operators.base import REQUIRED, Schema, Spec, camel_case
+from ..operators.base import REGISTRY, REQUIRED, Schema, Spec, camel_case
+from ..operators.modules import OLD_NAMES, OPERATORS
 from . import node
 from .dali_attributes import DaliAttributes
 
@@ -194,9 +197,6 @@ def _on_gpu(item: object) -> Any:
     return item.gpu() if isinstance(item, DataNode) else item
 
 
-_NONE_WRITTEN: Mapping[str, Callable[..., object]] = types.MappingProxyType({})
-
-
 def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
     """The (nested) submodule `path` of `parent`, importable by name. It is made if it does not exist."""
     module = parent
@@ -205,54 +205,67 @@ def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
         child = sys.modules.get(full)
         if child is None:
             child = types.ModuleType(full, f"Operators {full.removeprefix('asyncdali.')}.*")
-            child.__getattr__ = finder(child)  # type: ignore[method-assign]
+            child.__getattr__, child.__dir__ = access(child)  # type: ignore[method-assign]
             sys.modules[full] = child
         setattr(module, part, child)
         module = child
     return module
 
 
-def finder(module: types.ModuleType) -> Callable[[str], Any]:
-    """``__getattr__`` of a module of ``fn`` or ``ops``: imports operators of other packages at their first use."""
-    _, style, *path = module.__name__.split(".")
-    prefix = "".join(part + "." for part in path)
+def populate(root: types.ModuleType) -> None:
+    """Make the submodules of ``fn`` or ``ops``. Operators are imported at their first use (:func:`access`)."""
+    for path in {name.rpartition(".")[0]: None for name in _own_names(root)}:
+        if path:
+            _submodule(root, path)
+
+
+def _own_names(module: types.ModuleType) -> Iterator[str]:
+    """Names of asyncdali's operators in ``fn`` or ``ops``, deprecated names too. None is imported."""
+    hidden = module.__name__.split(".")[1] == "ops"
+    return (name for name in (*OPERATORS, *OLD_NAMES) if not (hidden and name.startswith("_")))
+
+
+def _other_names() -> Iterator[str]:
+    """Names of operators of other packages, and of the program. The metadata of packages is read at the first step."""
+    yield from (name for name in sorted(extensions.names()) if not name.startswith("_"))
+
+
+def _made(style: str, name: str) -> Any:
+    """The function or class of an operator, also of another package. None: the operator has no class."""
+    kind = extensions.find(OLD_NAMES.get(name, name))
+    assert kind is not None
+    written = kind.schema.hand_written
+    if style == "ops":
+        return None if written else make_class(kind.schema, name)
+    if written:
+        return getattr(importlib.import_module(f"asyncdali.{written}"), name.rpartition(".")[2])
+    return make_function(kind.schema, name)
+
+
+def access(module: types.ModuleType) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a module of ``fn`` or ``ops``. Operators are imported at their first use.
+
+    The metadata of other packages is read when asyncdali has no operator of the name.
+    """
+    _, style, *parts = module.__name__.split(".")
+    prefix = "".join(part + "." for part in parts)
+    spelled = camel_case if style == "ops" else str
 
     def __getattr__(name: str) -> Any:
-        if not name.startswith("__"):
-            for known in sorted(extensions.names()):
-                own, _, deeper = known.removeprefix(prefix).partition(".")
-                if not known.startswith(prefix) or known.startswith("_"):
-                    continue
-                if deeper and own == name:
-                    return _submodule(module, name)
-                if not deeper and (own if style == "fn" else camel_case(own)) == name:
-                    kind = extensions.find(known)
-                    assert kind is not None
-                    made = make_function(kind.schema, known) if style == "fn" else make_class(kind.schema, known)
-                    setattr(module, name, made)
-                    return made
+        if name == "__all__":
+            return [name for name in __dir__() if not name.startswith("_")]
+        for known in () if name.startswith("__") else itertools.chain(_own_names(module), _other_names()):
+            own, _, deeper = known.removeprefix(prefix).partition(".")
+            if known.startswith(prefix) and (own if deeper else spelled(own)) == name:
+                made = _submodule(module, name) if deeper else _made(style, known)
+                if made is not None:
+                    return vars(module).setdefault(name, made)
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name)
 
-    return __getattr__
+    def __dir__() -> list[str]:
+        own = [known for known in _own_names(module) if known.rpartition(".")[0] == ".".join(parts)]
+        if style == "ops":
+            own = [known for known in own if not REGISTRY[OLD_NAMES.get(known, known)].schema.hand_written]
+        return sorted({*vars(module), *(spelled(known.rpartition(".")[2]) for known in own)})
 
-
-def populate(
-    root: types.ModuleType, schemas: Iterable[Schema], style: str, written: Mapping[str, Callable[..., object]] = _NONE_WRITTEN
-) -> None:
-    """Fill ``fn`` (style "fn") or ``ops`` (style "ops") with all operators and their deprecated names.
-
-    `written`: functions of submodules that are written by hand, by the operator's name.
-    """
-    for name, function in written.items():
-        path, _, last = name.rpartition(".")
-        setattr(_submodule(root, path), last, function)
-    for schema in schemas:
-        if schema.hand_written or (style == "ops" and schema.name.startswith("_")):
-            continue
-        for name in (schema.name, *schema.aliases):
-            path, _, last = name.rpartition(".")
-            home = _submodule(root, path) if path else root
-            if style == "fn":
-                setattr(home, last, make_function(schema, name))
-            else:
-                setattr(home, camel_case(last), make_class(schema, name))
+    return __getattr__, __dir__

@@ -1,4 +1,4 @@
-"""Operators as classes: ``ops.Resize(size=[224, 224])(images)``. Generated from the operators' declarations.
+"""Operators as classes: ``ops.Resize(size=[224, 224])(images)``. Made from the operators' declarations at their first use.
 
 May import `graph.calls`, `external_source` and the list of operators.
 """
@@ -9,11 +9,11 @@ from .._absent import NO_LIBRARIES as _NO_LIBRARIES
 from .._absent import refuser as _refuser
 from ..external_source import ExternalSource as ExternalSource
 from ..graph.calls import Compose as Compose
-from ..graph.calls import finder as _finder
-from ..graph.calls import populate
+from ..graph.calls import access as _access
+from ..graph.calls import populate as _populate
 from ..operators import load_registry
 
-populate(sys.modules[__name__], [operator.schema for operator in load_registry().values()], "ops")
+_populate(sys.modules[__name__])
 
 
 def _by_device(device: str) -> set[str]:
@@ -46,7 +46,8 @@ def Reload() -> None:
 
 
 _REFUSED = dict.fromkeys(("python_op_factory", "register_cpu_op", "register_gpu_op"), _NO_LIBRARIES)
-_refuse, _find = _refuser(__name__, _REFUSED), _finder(sys.modules[__name__])
+_refuse = _refuser(__name__, _REFUSED)
+_find, __dir__ = _access(sys.modules[__name__])
 
 
 def __getattr__(name: str) -> object:

@@ -194,10 +194,6 @@ def ready(
     return made
 
 
-WRITTEN = {Select.schema.name: select, Mix.schema.name: mix, BatchBy.schema.name: batch_by, Ready.schema.name: ready}
-"""The calls by the operator's name."""
-
-
 def _made(
     schema: Schema, parts: Sequence[DeclaredPart], regrouper: Regrouper[Any], name: str | None, arguments: dict[str, object]
 ) -> DataNode | list[DataNode]:

@@ -35,10 +35,10 @@ from asyncdali_workers.interrupts import uninterrupted
 from .._processes import interpreter, processors, python_command
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec, Trait
-from .counting.statistics import KernelStatistics
 
 if TYPE_CHECKING:
     from ..compiled.step import Compiled
+    from .counting.statistics import KernelStatistics
 
 log = logging.getLogger("asyncdali")
 
@@ -126,6 +126,8 @@ class Compilation:
         compiled, seconds, until = self.compiled, self.seconds, len(history)
 
         def count() -> KernelStatistics:
+            from .counting.statistics import KernelStatistics  # many data classes: 10 ms of a processor
+
             late = [kernel for kernel in history[until:] if not kernel.expected]
             return KernelStatistics(compiled, seconds, tuple(kernel.name for kernel in late), sum(kernel.seconds for kernel in late))
 

@@ -41,7 +41,6 @@ from .blueprint import Blueprint, MakePuller
 from .compiling import Compilation
 from .counting.counters import PipelineCounters
 from .counting.memory_statistics import MemoryStatistics
-from .counting.statistics import NO_STATISTICS, Statistics, take
 from .hints import reserve
 from .order.executor import Executor, Observers
 from .order.lanes import IterationLanes, why_in_order
@@ -61,6 +60,7 @@ from .work.segments import BuiltOperator, BuiltSegment, find_kept_draws
 if TYPE_CHECKING:
     from ..readers.base import ReaderOperator
     from ..sources.parallel import Parallel
+    from .counting.statistics import Statistics
     from .engine_protocol import Engines
 
 log = logging.getLogger("asyncdali")
@@ -523,6 +523,8 @@ class Session:
 
     def statistics(self) -> Statistics:
         """The report of everything counted since the pipeline was built."""
+        from .counting.statistics import NO_STATISTICS, take
+
         if self.counters is None:
             raise RuntimeError(NO_STATISTICS)
         pool = None if self.parallel is None else self.parallel.pool.statistics()

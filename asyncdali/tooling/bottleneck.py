@@ -241,10 +241,10 @@ def _engines(case: _Case) -> Bottleneck | None:
 
 def _calls_python(name: str) -> bool:
     """Whether an operator calls the user's Python while it is planned. Sources are asked elsewhere."""
-    from ..operators import load_registry
+    from ..operators import REGISTRY
     from ..operators.base import Role
 
-    operator = load_registry().get(name)
+    operator = REGISTRY.get(name)
     return operator is not None and operator.schema.calls_python and operator.schema.role is not Role.INPUT
 
 

@@ -45,10 +45,9 @@ class MachineSetup:
 
     def schemas(self) -> list[Schema]:
         """The declarations of the operators, by name."""
-        from ..operators import load_registry
+        from ..operators import REGISTRY
 
-        known = load_registry()
-        return [known[name].schema for name in sorted(self.operators) if name in known]
+        return [REGISTRY[name].schema for name in sorted(self.operators) if name in REGISTRY]
 
 
 def setup_of_options(options: PipelineOptions, operators: set[str], parallel: bool) -> MachineSetup:

@@ -179,7 +179,7 @@ def assert_node(test: DataNode, *message: Any) -> None:
     from ..node import make
 
     check_predicate(test, "`assert`")
-    make(operators.load_registry()["python_function"].schema, [test], {"function": _assertion(message), "num_outputs": 0})
+    make(operators.REGISTRY["python_function"].schema, [test], {"function": _assertion(message), "num_outputs": 0})
 
 
 def _assertion(message: tuple[Any, ...]) -> Callable[[Any], None]:
