@@ -209,7 +209,7 @@ class SegmentCounters:
         self._free = 0  # time at which the previous iteration had been planned
         self._lock = threading.Lock()
 
-    # --- on the stage thread
+    # --- on the stage thread, or on one of several threads that plan lanes
 
     def lap(self, record: Record, started: int) -> Lap | None:
         """Begin to plan an iteration whose times are taken. `started` is when the segment was started.
@@ -228,24 +228,26 @@ class SegmentCounters:
         ended = now()
         weight = record.weight
         took: int = (ended - began - away) * weight
-        self.planning += took
-        free = self._free
-        self.passed(record.edges)
-        self._free = ended
-        if free:
-            self._waited(record, free, started, weight)
+        with self._lock:
+            self.planning += took
+            free = self._free
+            self._passed(record.edges)
+            self._free = ended
+            if free:
+                self._waited(record, free, started, weight)
         if self.recorder is not None:
             self.recorder.span(f"plan segment {self.index}", began, ended, record.index, self.stream)
         return took
 
     def called(self, edges: Mapping[int, Batch], planning: int, pixels: int, samples: int) -> None:
         """An iteration of a single operator was planned and computed in a call; times in nanoseconds."""
-        self.planning += planning
-        self.pixels += pixels
-        self.pixels_busy += pixels
-        self.batches += 1
-        self.samples += samples
-        self.passed(edges)
+        with self._lock:
+            self.planning += planning
+            self.pixels += pixels
+            self.pixels_busy += pixels
+            self.batches += 1
+            self.samples += samples
+            self._passed(edges)
 
     def made_elsewhere(self, edges: Sequence[int]) -> None:
         """Engines make the segment. This process sees only these outputs."""
@@ -253,6 +255,10 @@ class SegmentCounters:
 
     def passed(self, edges: Sequence[Batch] | Mapping[int, Batch]) -> None:
         """An iteration is planned. This is the only call for an iteration whose times are not taken."""
+        with self._lock:
+            self._passed(edges)
+
+    def _passed(self, edges: Sequence[Batch] | Mapping[int, Batch]) -> None:
         for output in self._outputs:
             batch = edges[output.edge]
             if batch.shapes is not output.shapes or batch.dtype is not output.dtype:

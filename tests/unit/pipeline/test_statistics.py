@@ -6,8 +6,10 @@ import asyncio
 import dataclasses
 import gc
 import json
+import sys
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -145,6 +147,30 @@ def test_the_scheduled_calls_count():
         pipe.schedule_run()
     assert pipe.statistics().consumer.iterations == 3
     pipe.close()
+
+
+def test_lanes_of_several_threads_lose_no_count():
+    """Lanes plan iterations of one segment on several threads (fn.experimental.ready). The threads switch at every bytecode."""
+    counters = SegmentCounters(SimpleNamespace(index=0, backend="cpu", instant=True, producers=()), [])
+    record = SimpleNamespace(weight=1, edges={}, admitted=0, done_at={})
+
+    def switch(frame, event, argument):
+        frame.f_trace_opcodes = True
+        time.sleep(0)
+        return switch
+
+    def plan():
+        sys.settrace(switch)
+        try:
+            for _ in range(25):
+                counters.planned(record, 0, 0)
+        finally:
+            sys.settrace(None)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(plan) for _ in range(4)]:
+            done.result()
+    assert counters.iterations == 4 * 25
 
 
 def test_awaited_batches_count():
