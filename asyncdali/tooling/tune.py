@@ -5,6 +5,9 @@ the knobs in the order of their predicted gain (:mod:`.what_if`) and moves each 
 moves, several stations may limit the rate together: then the knobs are moved up together that are predicted to gain.
 A candidate and the best settings so far are measured in turns, because other programs' load changes with time.
 
+Two turns are not exact, and gains below 2 % add up. So the settings that came near to the best, and one with all their changes, then
+race: they are measured in more turns. If one gains 1 %, the rounds continue from there.
+
 The first batches of every candidate must equal those of the first settings, bit for bit.
 """
 
@@ -16,6 +19,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 import os
 import statistics
 import sys
@@ -30,9 +34,22 @@ from . import settings as set_values
 from .consumer import Consumer
 from .measure import Measurement
 
+_ITERATIONS = 60
+_SECONDS = 0.5
+"""A measurement has this many iterations and takes this long, because the rates of shorter ones differ by more than 2 %."""
 _GAIN = 1.02
 """A candidate is taken if it is faster by this factor."""
 _TURNS = 2
+_SURE = 1.06
+"""A smaller gain is measured in as many turns again: of many candidates that gain nothing, some seem to gain in two turns."""
+_STAGES = (3, 3, 6)
+"""The turns of a race. The faster half of the candidates stays after each stage."""
+_RACERS, _NEAR = 6, 0.85
+"""So many candidates start a race. They reached this part of the rate of the best settings."""
+_SMALL = 1.01
+"""The winner of a race is taken if it is faster by this factor, and by half of the standard error."""
+_RACES = 4
+"""So many races at most: among settings that are equally fast, noise would name new winners."""
 _SHARED = 0.1
 _JOINT = 3
 _COMPARED = 3
@@ -49,7 +66,7 @@ def add_arguments(commands: Any) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("tune", help="find the fastest num_threads, prefetch_queue_depth, py_num_workers and engines")
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="a function made by @pipeline_def, or one that returns a Pipeline")
-    parser.add_argument("--iterations", type=bench.count, default=60, help="batches of one measurement (default: 60)")
+    parser.add_argument("--iterations", type=bench.count, help="batches of one measurement (default: 60, and at least half a second)")
     parser.add_argument("--engines", type=bench.count_or_none, default=2, metavar="N", help="the largest number tried (default: 2)")
     set_values.add_argument(parser)
     parser.add_argument("--consumer-ms", type=bench.milliseconds, metavar="N", help="beside a training step of N ms of pure Python")
@@ -84,12 +101,16 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass
 class Tried:
-    """One candidate: its settings, its rate as a factor of the best settings of that time, whether it was `taken`; or why it failed."""
+    """One candidate: its settings, its rate as a factor of the best settings of that time, whether it was `taken`; or why it failed.
+
+    `turns`: how often it was measured beside the best settings.
+    """
 
     settings: Settings
     factor: float = 0.0
     taken: bool = False
     refused: str = ""
+    turns: int = 0
 
 
 @dataclass
@@ -119,8 +140,12 @@ class Tuning:
         self._made = made
         self._options = options
         self._step = step
+        self._iterations: int | None = options.iterations
         self._digests: list[str] | None = None
         self._others = 0.0
+        self._rated: dict[tuple[Any, ...], tuple[Settings, float]] = {}
+        """The settings that were measured, and their rate as a factor of the start's."""
+        self._raced: set[tuple[Any, ...]] = set()
         self._most = {"num_threads": _COMPUTING * machine.cores(), "prefetch_queue_depth": 16, "py_num_workers": 4 * machine.cores(),
                       "engines": options.engines}  # fmt: skip
 
@@ -133,19 +158,73 @@ class Tuning:
         self._digests = self._first_batches(best)
         if self._digests != self._first_batches(best):
             self._digests, found.is_compared = None, False
-        known = {_key(best)}
+        self._rated[_key(best)] = best, 1.0
+        for _ in range(_RACES):
+            self._climb(found, first)
+            better = self._race(found)
+            if better is None:
+                break
+            first = better
+        before, after = self._in_turns([found.start, found.best], _STAGES[0])
+        rate = statistics.median(map(_rate, before))
+        found.others = self._others
+        found.rates = rate, rate * (_factor(before, after) if found.start != found.best else 1.0)
+        return found
+
+    def _climb(self, found: Tuned, last: Measurement) -> None:
+        """Turn knobs until none gains. `last` is a measurement of the best settings."""
         moved = True
         while moved:
             moved = False
-            for name in self._order(first):
-                while (better := self._taken(found, self._moves(first, found.best, name), known)) is not None:
-                    first, moved = better, True
-            if not moved and (better := self._taken(found, self._together(first, found.best), known)) is not None:
-                first, moved = better, True
-        rates = self._in_turns(found.start, found.best)
-        found.others = self._others
-        found.rates = (rates[0], rates[1]) if found.start != found.best else (rates[0], rates[0])
-        return found
+            for name in self._order(last):
+                while (better := self._taken(found, self._moves(last, found.best, name))) is not None:
+                    last, moved = better, True
+            if not moved and (better := self._taken(found, self._together(last, found.best))) is not None:
+                last, moved = better, True
+
+    def _race(self, found: Tuned) -> Measurement | None:
+        """Measure the candidates that came near to the best in more turns. Returns a measurement of the winner, or None: the best stays."""
+        _, reached = self._rated[_key(found.best)]
+        near = [(factor, settings) for settings, factor in self._rated.values()
+                if factor >= _NEAR * reached and settings != found.best and _key(settings) not in self._raced]  # fmt: skip
+        racers = [settings for _, settings in sorted(near, key=lambda item: -item[0])[:_RACERS]]
+        racers += self._all_changes(found, racers)
+        if not racers:
+            return None
+        best: list[Measurement] = []
+        measured: list[list[Measurement]] = [[] for _ in racers]
+        racing = list(range(len(racers)))
+        for turns in _STAGES:
+            first, *others = self._in_turns([found.best, *(racers[k] for k in racing)], turns)
+            best += first
+            for k, items in zip(racing, others):
+                measured[k] += items
+            racing = sorted(racing, key=lambda k: -_factor(best, measured[k]))[: (len(racing) + 1) // 2]
+            if _factor(best, measured[racing[0]]) + 2 * _error(best, measured[racing[0]]) < _SMALL:
+                break  # the turns agree that none gains
+        tried = [Tried(settings, _factor(best, items), turns=len(items)) for settings, items in zip(racers, measured)]
+        found.tried += tried
+        for item in tried:
+            self._raced.add(_key(item.settings))
+            self._rated[_key(item.settings)] = item.settings, reached * item.factor
+        winner = racing[0]
+        if tried[winner].factor < max(_SMALL, 1 + _error(best, measured[winner]) / 2):
+            return None
+        tried[winner].taken = True
+        found.best = racers[winner]
+        return measured[winner][-1]
+
+    def _all_changes(self, found: Tuned, racers: list[Settings]) -> list[Settings]:
+        """The best settings with the changes of all racers, each of which may gain too little to be seen alone."""
+        changes: Settings = {}
+        for settings in reversed(racers):  # the fastest last
+            differing = [name for name in _KNOBS if settings[name] != found.best[name]]
+            if len(differing) == 1:
+                changes[differing[0]] = settings[differing[0]]
+        joint = _with(found.best, changes)
+        if len(changes) < 2 or _key(joint) in self._rated or not self._keeps_the_stream(found, joint):
+            return []
+        return [joint]
 
     def _order(self, last: Measurement) -> list[str]:
         """The knobs that this pipeline has, largest predicted gain first."""
@@ -190,26 +269,39 @@ class Tuning:
                                    workers=settings["py_num_workers"], engines=settings["engines"])  # fmt: skip
         return need.measured / what_if.seconds(need, now, then)
 
-    def _taken(self, found: Tuned, candidates: Iterable[Settings], known: set[tuple[Any, ...]]) -> Measurement | None:
+    def _taken(self, found: Tuned, candidates: Iterable[Settings]) -> Measurement | None:
         """Try candidates until one gains; its measurement, or None."""
         for candidate in candidates:
-            if _key(candidate) in known:
+            if _key(candidate) in self._rated or not self._keeps_the_stream(found, candidate):
                 continue
-            known.add(_key(candidate))
-            tried = Tried(candidate)
-            found.tried.append(tried)
             try:
-                self._check_stream(candidate)
-                before, after = self._in_turns(found.best, candidate)
+                before, after = self._in_turns([found.best, candidate], _TURNS)
+                if _factor(before, after) >= _GAIN and min(_factors(before, after)) < _SURE:
+                    again = self._in_turns([found.best, candidate], _TURNS)
+                    before, after = before + again[0], after + again[1]
             except program.ProgramError as error:
-                tried.refused = str(error)
+                self._refuse(found, candidate, error)
                 continue
-            tried.factor = after / before
+            tried = Tried(candidate, _factor(before, after), turns=len(after))
+            found.tried.append(tried)
+            self._rated[_key(candidate)] = candidate, tried.factor * self._rated[_key(found.best)][1]
             if tried.factor >= _GAIN:
                 tried.taken = True
                 found.best = candidate
-                return self._last
+                return after[-1]
         return None
+
+    def _refuse(self, found: Tuned, candidate: Settings, error: program.ProgramError) -> None:
+        self._rated[_key(candidate)] = candidate, 0.0
+        found.tried.append(Tried(candidate, refused=str(error)))
+
+    def _keeps_the_stream(self, found: Tuned, candidate: Settings) -> bool:
+        try:
+            self._check_stream(candidate)
+        except program.ProgramError as error:
+            self._refuse(found, candidate, error)
+            return False
+        return True
 
     def _neighbours(self, name: str, value: int) -> Iterator[int]:
         """The next value up, and down. One engine gains little where two do, so all numbers of engines are tried."""
@@ -219,17 +311,20 @@ class Tuning:
         yield from up if name == "engines" else up[:1]
         yield from [step for step in steps if step < value][-1:]
 
-    def _in_turns(self, one: Settings, other: Settings) -> tuple[float, float]:
-        """The median rates of two settings."""
-        rates: tuple[list[float], list[float]] = ([], [])
-        for _ in range(_TURNS):
-            for settings, into in zip((one, other), rates):
-                self._last = self._measure(settings)
-                into.append(self._last.samples / self._last.seconds)
-        return statistics.median(rates[0]), statistics.median(rates[1])
+    def _in_turns(self, every: list[Settings], turns: int) -> list[list[Measurement]]:
+        """Measurements of several settings, one of each in a turn. Every second turn has the reverse order, against trends."""
+        found: list[list[Measurement]] = [[] for _ in every]
+        for turn in range(turns):
+            for place in sorted(range(len(every)), reverse=turn % 2 == 1):
+                found[place].append(self._measure(every[place]))
+        return found
 
     def _measure(self, settings: Settings) -> Measurement:
-        found = bench.measured(self._made, {**self._options.values, **settings}, self._options, self._step)
+        iterations = _ITERATIONS if self._iterations is None else self._iterations
+        options = argparse.Namespace(**{**vars(self._options), "iterations": iterations})
+        found = bench.measured(self._made, {**self._options.values, **settings}, options, self._step)
+        if self._iterations is None:
+            self._iterations = max(_ITERATIONS, math.ceil(_SECONDS / found.seconds * _ITERATIONS))
         self._others = max(self._others, found.sharing["others_share"])
         return found
 
@@ -254,6 +349,25 @@ class Tuning:
             raise program.ProgramError(f"the pipeline failed: {bench.summary_of(error, self._options.pipeline)}") from error
         finally:
             pipeline.close()
+
+
+def _rate(found: Measurement) -> float:
+    return found.samples / found.seconds
+
+
+def _factors(before: list[Measurement], after: list[Measurement]) -> list[float]:
+    """The gain of each turn. Both rates were measured one after the other, so a load that changes slowly cancels out."""
+    return [_rate(late) / _rate(early) for early, late in zip(before, after)]
+
+
+def _factor(before: list[Measurement], after: list[Measurement]) -> float:
+    return statistics.median(_factors(before, after))
+
+
+def _error(before: list[Measurement], after: list[Measurement]) -> float:
+    """The standard error of a median gain, from the quartiles of the turns."""
+    low, _, high = statistics.quantiles(_factors(before, after), n=4)
+    return 1.25 * (high - low) / 1.35 / math.sqrt(len(before))
 
 
 def _digest(outputs: Any) -> str:
@@ -286,8 +400,8 @@ def text(found: Tuned) -> str:
     """The result as lines for people."""
     lines = []
     for item in found.tried:
-        outcome = f"refused: {item.refused}" if item.refused else f"x {item.factor:.2f}{' taken' if item.taken else ''}"
-        lines.append(f"  {_shown(item.settings)}: {outcome}")
+        gain = f"x {item.factor:.2f}{' taken' if item.taken else ''} ({item.turns} turns)"
+        lines.append(f"  {_shown(item.settings)}: {f'refused: {item.refused}' if item.refused else gain}")
     if not found.is_compared:
         lines.append("the batches differ from run to run (a pipeline without a seed?), so the stream was not compared")
     if found.others >= _SHARED:
