@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,8 +19,8 @@ STOPS = ("first", "last", "never")
 MOST_CHANGES = 64
 """Changes of weights that may lie ahead. A checkpoint has all of them."""
 
-_KEPT = 10_000
-"""Steps for which a change is kept behind the newest batch: positions of batches in flight do not have it yet."""
+MOST_KEPT = 10_000
+"""Changes of weights that a mix keeps, those behind the newest batch included: a step of long ago is formed again from them."""
 
 
 class MixState(NamedTuple):
@@ -55,7 +56,8 @@ class Mixing:
         self._count = len(weights)
         self._start = MixState(0, 0, thousandths(weights), (False,) * len(weights))
         self._per_sample, self._stop = per_sample, stop
-        self._changes: dict[int, tuple[int, ...]] = {}
+        self._changes: tuple[tuple[int, tuple[int, ...]], ...] = ()  # in order of steps; never changed in place, because copies share it
+        self._forgotten = -1  # the last step whose change is not kept
 
     @property
     def endless(self) -> bool:
@@ -80,25 +82,41 @@ class Mixing:
         if not next_step <= at < 1 << 62:
             raise ValueError(f"batch {at} of the mix is prepared already; weights can change from batch {next_step} on")
         shares = thousandths(weights)
-        kept = {step: known for step, known in self._changes.items() if step > next_step - _KEPT}
-        if sum(step >= next_step for step in kept) >= MOST_CHANGES and at not in kept:
+        known = {**dict(self._changes), int(at): shares}
+        if at not in dict(self._changes) and sum(step >= next_step for step in known) > MOST_CHANGES:
             raise ValueError(f"{MOST_CHANGES} changes of weights lie ahead; a mix keeps no more")
-        self._changes = {**kept, int(at): shares}
+        changes = sorted(known.items())
+        if len(changes) > MOST_KEPT:
+            self._forgotten = changes.pop(0)[0]
+        self._changes = tuple(changes)
+
+    def _first_ahead(self, state: MixState) -> int:
+        """The number in `_changes` of the first change at a state or behind. ValueError if older ones are needed."""
+        if state.step <= self._forgotten:
+            raise ValueError(
+                f"batch {state.step} of the mix cannot be formed again: the weights changed at batch {self._forgotten}, and a mix keeps "
+                f"its last {MOST_KEPT:,} changes. Begin from a checkpoint of a later step"
+            )
+        return bisect_left(self._changes, (state.step,))
 
     def _in_force(self, state: MixState) -> MixState:
-        shares = self._ahead(state).get(state.step)
-        return state if shares is None else state._replace(shares=shares, unit=0)
+        first = self._first_ahead(state)
+        step, shares = self._changes[first] if first < len(self._changes) else (-1, ())
+        shares = shares if step == state.step else dict(state.changes).get(state.step, ())
+        return state._replace(shares=shares, unit=0) if shares else state
 
     def _ahead(self, state: MixState) -> dict[int, tuple[int, ...]]:
         """All changes at a state or behind."""
-        known = {**dict(state.changes), **self._changes}
-        return {step: shares for step, shares in known.items() if step >= state.step}
+        saved = {step: shares for step, shares in state.changes if step >= state.step}
+        return {**saved, **dict(self._changes[self._first_ahead(state) :])}
 
     # --- batches
 
     def steady(self, state: MixState) -> int:
         """Number of batches from `state` on in which neither the weights nor the epoch change, as far as the mix itself decides it."""
-        ahead = [step - state.step for step in self._ahead(state)]
+        first = self._first_ahead(state)
+        own = self._changes[first : first + 1]
+        ahead = [step - state.step for step, _ in (*state.changes, *own) if step >= state.step]
         return 0 if state.ended else min(ahead, default=1 << 62)
 
     def taken(self, state: MixState, batches: int, size: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import pytest
 from helpers.rewriting import rewritten
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.regrouping import mix as mixing
 from asyncdali.regrouping.shares import PERIOD, sequence, thousandths
 
 BATCH = 4
@@ -225,6 +226,25 @@ def test_a_change_is_for_the_pipeline_that_gets_it(roots):
     with pytest.raises(ValueError, match="64 changes"):
         pipe.set_weights([1, 1], at=300)
     pipe.close()
+
+
+def test_old_changes_of_weights_are_kept():
+    """A step of long ago is formed again from them, for its provenance."""
+    rule = mixing.Mixing([1, 1], False, "never")
+    rule.change([0, 1], at=25, next_step=0)
+    rule.change([1, 3], at=30_000, next_step=20_000)
+    assert rule.steady(rule.start) == 25 and rule.steady(rule.start._replace(step=26)) == 29_974
+    assert rule.save(rule.start)["changes"] == [(25, (0, 1000)), (30_000, (250, 750))]
+
+
+def test_a_step_before_changes_that_are_not_kept_is_refused(monkeypatch):
+    monkeypatch.setattr(mixing, "MOST_KEPT", 3)
+    rule = mixing.Mixing([1, 1], False, "never")
+    for k in range(5):
+        rule.change([k + 1, 1], at=10 * k, next_step=10 * k)
+    assert rule.steady(rule.start._replace(step=11)) == 9
+    with pytest.raises(ValueError, match=r"batch 10 of the mix cannot be formed again: the weights changed at batch 10, .* last 3 changes"):
+        rule.steady(rule.start._replace(step=10))
 
 
 def test_a_pipeline_without_a_mix():
