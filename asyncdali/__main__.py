@@ -45,7 +45,10 @@ def main(argv: list[str] | None = None) -> int:
     skill.add_arguments(commands)
     words = sys.argv[1:] if argv is None else list(argv)
     place = words.index("--") if "--" in words and words[0] in _OF_PROGRAMS else len(words)
-    options = parser.parse_args(words[:place])
+    options, others = parser.parse_known_args(words[:place])
+    if others:
+        advice = ". Arguments of the function that makes the pipeline: --set NAME=VALUE" if "set" in options else ""
+        parser.error(f"unrecognized arguments: {' '.join(others)}{advice}")
     options.arguments = words[place + 1 :]  # those of the user's program
     if hasattr(options, "run"):
         status: int = options.run(options)

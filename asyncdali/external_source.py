@@ -130,7 +130,8 @@ def external_source(
             - an iterable, an iterator or a generator function;
             - a callable without arguments;
             - a callable of the position: an int (batches since the epoch began), a `BatchInfo` (with `batch_info`)
-              or a `SampleInfo` (with ``batch=False``);
+              or a `SampleInfo` (with ``batch=False``). A restored pipeline asks for the next positions, so the data
+              must depend on nothing else; a ``state_dict()`` is not asked for;
             - an `async def` callable or an asynchronous iterator, awaited on an event loop of its own;
             - None: the program feeds the node with ``pipe.feed_input`` or ``pipe.run(name=data)``.
 
@@ -154,9 +155,10 @@ def external_source(
         prefetch_queue_depth: batches requested ahead (parallel and asynchronous sources); default 1.
         bytes_per_sample_hint: expected size of a sample in bytes (parallel sources).
         blocking: fed nodes: an iteration waits for its data instead of failing.
-        max_concurrency: largest number of awaited calls at a time (asynchronous sources of samples); default 32.
-        snapshot_every: the state of a source with ``state_dict()`` and ``load_state_dict()`` is saved after this many
-            batches, in pipelines with checkpoints; default 1.
+        max_concurrency: largest number of awaited calls at a time (asynchronous sources of samples); default 32. Of
+            sources of batches, `prefetch_queue_depth` calls run at a time.
+        snapshot_every: the state of an iterable, or of a callable without arguments, that has ``state_dict()`` and
+            ``load_state_dict()`` is saved after this many batches, in pipelines with checkpoints; default 1.
 
     Returns:
         A DataNode, or a list of DataNodes with `num_outputs`.
@@ -248,9 +250,11 @@ def _group(source: Any, num_outputs: int | None, *, parallel: Any, **given: Any)
     if given["max_concurrency"] is not None and not (description is not None and description.is_async):
         raise _refused(OperatorValueError, "max_concurrency", "The argument `max_concurrency` is valid only for asynchronous sources.")
     if given["snapshot_every"] is not None and not (description is not None and description.snapshots and not description.resumable):
+        takes = "; this source takes the position as its argument, and has no other state" if description and description.resumable else ""
         raise _refused(
             OperatorValueError, "snapshot_every",
-            "The argument `snapshot_every` is valid only for iterables and callables with state_dict() and load_state_dict().",
+            "The argument `snapshot_every` is valid only for iterables, and for callables without arguments, that have state_dict() and "
+            f"load_state_dict(){takes}.",
         )
     if parallel and given["no_copy"] is False:
         raise _refused(

@@ -36,8 +36,9 @@ class Running(Front):
         Keeps `prefetch_queue_depth` iterations in flight. With `cuda_stream` (a handle, or a stream object of torch, CuPy or CUDA) the call
         does not wait for GPU outputs; they are ordered on that stream instead.
 
-        Raises an operator's error at its iteration (the next call continues with the next iteration), StopIteration at the end of the data,
-        and RuntimeError if kinds of calls are mixed.
+        Raises an operator's error at its iteration (the next call continues with the next iteration), StopIteration when a source has no
+        more data (again, until :meth:`reset` begins the next epoch), and RuntimeError if kinds of calls are mixed. Readers never end: an
+        epoch of a reader is a number of iterations (:meth:`epoch`, `epoch_size`).
         """
         core = self._core
         session = core.enter("run()", PipelineAPIType.BASIC)
@@ -213,7 +214,12 @@ class Running(Front):
 
     def epoch(self) -> Epoch:
         """``for batch in pipe.epoch():`` iterates over one epoch, as ``async for batch in pipe`` does. After a `break`, the next loop gets
-        the rest of that epoch. After the error of an iteration, `next` gets the next iteration, as :meth:`run` does."""
+        the rest of that epoch. After the error of an iteration, `next` gets the next iteration, as :meth:`run` does.
+
+        Batches of readers are full. If a shard is no multiple of the batch, its last batch goes on with the samples that follow (of the
+        next shard, or of the next epoch), or repeats its last sample with ``pad_last_batch=True``. The iterators of ``asyncdali.plugin``
+        can leave the rest out (`last_batch_policy`). Calls :meth:`reset` behind the end of a source's data.
+        """
         self._core.refuse_in_callbacks("epoch()")
         session = self._core.built()
         self._core.use_api(PipelineAPIType.BASIC)

@@ -143,6 +143,13 @@ class Sources:
         for puller in self.pullers:
             what = puller.description
             if what.resumable:
+                if what.snapshots:
+                    warn(
+                        f"The source of {puller.group.name!r} has state_dict(), but it takes the position as its argument, so its state "
+                        "is no part of a checkpoint: a restored pipeline asks it for the next positions. Compute its data from the "
+                        "position alone, or remove the argument; then the state is saved.",
+                        UserWarning,
+                    )
                 continue
             if what.snapshots:
                 self.stateful[puller.group.name] = puller.keep_snapshots()

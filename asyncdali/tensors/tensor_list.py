@@ -174,7 +174,10 @@ class TensorList:
         if batch.values is not None:
             return batch.values[...]
         if not is_uniform(batch):
-            raise RuntimeError(f"The batch must be representable as a tensor - it must have uniform shape: {listed_shapes(batch)}")
+            raise RuntimeError(
+                f"The batch must be representable as a tensor - it must have uniform shape: {listed_shapes(batch)}. fn.pad, fn.crop and "
+                "fn.resize make samples equal; at(k) gives one sample"
+            )
         if batch.dtype is DALIDataType.NO_TYPE:
             raise RuntimeError("An empty list of no type cannot become a tensor.")
         return self._array_of(self._dense_shape())

@@ -109,7 +109,7 @@ class CropMirrorNormalize(WindowOperator):
         shapes = np.ascontiguousarray(padded[:, [layout.index(axis) for axis in out_layout]])
         in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(self._dtype)
         records = self._kernels.make_records(source.shapes, layout, in_dtype.itemsize, anchors, shapes, out_layout, out_dtype.itemsize)
-        mean, factor, given = self._normalisation(channels, out_channels, arguments)
+        mean, factor, given = self._normalisation(channels, out_channels, arguments, layout)
         records[:, WINDOW.word.row] = np.arange(len(source)) if len(mean) > 1 else 0
         fills = self._fill_elements(channels, out_channels, given, out_dtype)
         normalisation = self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills)
@@ -127,11 +127,12 @@ class CropMirrorNormalize(WindowOperator):
         return wanted
 
     def _normalisation(
-        self, channels: np.ndarray, out_channels: np.ndarray, arguments: Arguments
+        self, channels: np.ndarray, out_channels: np.ndarray, arguments: Arguments, layout: str
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """(mean with the shift folded in, multiplier), float32[1 or samples, channels], and how many values were given.
 
-        Values are given per channel of the image, or per channel of the output with its padding. Missing values become 0.
+        Values are given per channel of the image, or per channel of the output with its padding. Missing values become 0. `layout` is
+        that of the input, for errors.
         """
         mean, std = arguments.vectors("mean"), arguments.vectors("std")
         if not (arguments.is_input("mean") or arguments.is_input("std")):
@@ -146,7 +147,8 @@ class CropMirrorNormalize(WindowOperator):
         wrong = out_channels < length if self.spec.constant("pad_output") else channels != length
         if length > 1 and wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"`mean` and `std` have {length} values; the output slice has {int(out_channels[i])} channels")
+            text = f"`mean` and `std` have {length} values; the output slice has {int(out_channels[i])} channels"
+            raise SampleError(i, f"{text} (the input is taken as {layout})")
         width = max(int(channels.max(initial=1)), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.float32(self.spec.constant("scale")) / std

@@ -136,6 +136,8 @@ def test_ragged_errors(ragged):
     for call in (ragged.as_tensor, ragged.as_array, ragged.__dlpack__):
         with pytest.raises(RuntimeError, match=r"shape.*\(2, 3\), \(1, 3\)"):
             call()
+    with pytest.raises(RuntimeError, match=r"fn\.pad, fn\.crop and fn\.resize make samples equal"):
+        ragged.as_tensor()
     with pytest.raises(ValueError, match=r"\(2, 3\), \(1, 3\)"):
         np.asarray(ragged)
 

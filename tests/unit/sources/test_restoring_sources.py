@@ -327,3 +327,33 @@ def test_one_of_two_pipelines_fails():
     saved = iterator.checkpoints()
     restored = Plain(pipes(saved), ["x"], size=100, prepare_first_batch=False)
     assert next(iterator) == next(restored) == [(12,), (2,)]
+
+
+class Positional:
+    """A source of the position that also has a state."""
+
+    def __call__(self, number):
+        return [np.array([number])] * SIZE
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        raise AssertionError("a source of the position has no state to load")
+
+
+def test_a_warning_names_a_state_beside_the_position():
+    """Such a source is asked for the next positions, and load_state_dict() is never called: what it keeps would be lost without a word."""
+    pipe = make({"source": Positional(), "name": "numbers"})
+    with pytest.warns(UserWarning, match=r"source of 'numbers' has state_dict\(\), but it takes the position .* remove the argument"):
+        pipe.build()
+    pipe.close()
+    with pytest.raises(ValueError, match=r"this source takes the position as its argument, and has no other state"):
+        make({"source": Positional(), "snapshot_every": 2})
+    pipe = Pipeline(batch_size=SIZE, num_threads=1, seed=3)
+    with pipe:
+        pipe.set_outputs(fn.external_source(Positional()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pipe.build()  # without checkpoints nothing is lost
+    pipe.close()

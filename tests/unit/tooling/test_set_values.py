@@ -182,3 +182,12 @@ def test_doctor_takes_values(capsys, target):
     assert "size of train() is of type int" in capsys.readouterr().err
     assert main(["doctor", "--set", "size=5"]) == 2
     assert "--set size=5 is for a pipeline" in capsys.readouterr().err
+
+
+def test_a_value_without_its_name_is_explained(capsys, target):
+    with pytest.raises(SystemExit):
+        main(["verify", target, "/data"])
+    assert "unrecognized arguments: /data. Arguments of the function that makes the pipeline: --set NAME=VALUE" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["skill", "more"])
+    assert "unrecognized arguments: more\n" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 from helpers import operators as harness
 
 from asyncdali import types
+from asyncdali.errors import SampleError
 
 
 def test_the_operator_equals_its_parts():
@@ -46,3 +47,9 @@ def test_a_mirrored_window_that_leaves_the_picture():
     options = {"crop": [12, 81], "crop_pos_x": 0.3, "crop_pos_y": 0.7, "out_of_bounds_policy": "pad", "fill_values": [3.0, 4.0, 5.0]}
     plain, mirrored = (harness.run("crop_mirror_normalize", [image], "HWC", mirror=mirror, **options)[0] for mirror in (0, 1))
     np.testing.assert_array_equal(plain[..., ::-1], mirrored)
+
+
+def test_values_for_other_channels_name_the_layout():
+    """The input may be CHW without a layout."""
+    with pytest.raises(SampleError, match=r"have 3 values; the output slice has 20 channels \(the input is taken as HWC\)"):
+        harness.run("crop_mirror_normalize", [np.zeros((3, 10, 20), np.uint8)], mean=[1.0, 2.0, 3.0], std=[1.0] * 3)
