@@ -212,11 +212,12 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
     parser.add_argument("--all", action="store_true", help="operators: all of the registry that have a kernel, not only the usual ones")
-    parser.add_argument("--only", default="", help="operators, turns, busy: names, separated by commas")
+    parser.add_argument("--only", default="", help="operators, turns, busy, train: names, separated by commas")
     parser.add_argument("--batches", type=int, default=1, help="operators: different batches that are fed in turn (sizes differ, too)")
     parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, turns, train: measurements of each, in turns")
     parser.add_argument("--engines", type=int, default=0, help="busy: engines of our pipelines, which make the part on the CPU")
-    parser.add_argument("--depth", type=int, default=6, help="busy: prefetch_queue_depth of our pipelines")
+    parser.add_argument("--depth", type=int, help="busy, turns: prefetch_queue_depth; default: 6 (DALI in turns: 4)")
+    parser.add_argument("--threads", type=int, help="busy, turns, train: num_threads of all; default: by the number of processors")
     options = parser.parse_args()
     options.photos = picture_folder(options.photos or (_PHOTOS if os.path.isdir(_PHOTOS) else None))
     only = tuple(name.strip() for name in options.only.split(",") if name.strip())
@@ -234,7 +235,7 @@ def main() -> None:
     elif options.what == "turns":
         from . import gpu_turns
 
-        gpu_turns.report(installed_dali(), options.photos, options.iterations, options.rounds, only)
+        gpu_turns.report(installed_dali(), options.photos, options.iterations, options.rounds, only, options.threads, options.depth)
     elif options.what == "lanes":
         from . import gpu_lanes
 
@@ -243,13 +244,16 @@ def main() -> None:
         from . import gpu_training
 
         gpu_training.busy(
-            installed_dali(), options.photos, options.iterations, options.rounds, options.engines, depth=options.depth, only=only
+            installed_dali(), options.photos, options.iterations, options.rounds, options.engines, options.depth or 6, only, options.threads
         )
+    elif options.what == "train":
+        from . import gpu_training
+
+        gpu_training.train(installed_dali(), options.photos, options.iterations, options.rounds, only, options.threads)
     else:
         from . import gpu_training
 
-        report = {"two-views": gpu_training.two_views_report, "train": gpu_training.train}[options.what]
-        report(installed_dali(), options.photos, options.iterations, options.rounds)
+        gpu_training.two_views_report(installed_dali(), options.photos, options.iterations, options.rounds)
 
 
 def ours(photos: str, iterations: int) -> None:

@@ -167,7 +167,12 @@ class _Table:
         import cupy
 
         try:
-            pipes = {key: make(library) for key, library in self._libraries.items()}
+            pipes, refused = {"ours": make(self._libraries["ours"])}, ""
+            if "dali" in self._libraries:
+                try:
+                    pipes["dali"] = make(self._libraries["dali"])
+                except Exception as error:
+                    refused = f"  DALI: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
             times: dict[str, list[float]] = {key: [] for key in pipes}
             for _ in range(3):
                 for key, pipe in pipes.items():
@@ -186,7 +191,7 @@ class _Table:
             moved = (min(given, 2 * made) if name in ("slice", "crop", "crop_mirror_normalize") else given) + made
             part = moved / (device * 1e-3) / 1e9 / self._bandwidth if device else 0.0
             beside = f"{theirs:8.3f} {theirs / ours:9.2f}" if theirs else f"{'-':>8} {'-':>9}"
-            print(f"  {name:34} {ours:8.3f} {beside} {device:8.3f} {moved / 1e6:6.0f}M {100 * part:7.0f}%", flush=True)
+            print(f"  {name:34} {ours:8.3f} {beside} {device:8.3f} {moved / 1e6:6.0f}M {100 * part:7.0f}%{refused}", flush=True)
             del outputs
             pipes["ours"].close()
         except Exception as error:

@@ -18,7 +18,7 @@ from .gpu import BATCH, enough, speed, training, two_views
 
 _DALI_LOADS = (0.65, 0.8)
 _INTERVALS = (0.005, 0.001, 0.0002)
-_LANES: tuple[dict[str, Any], ...] = ({}, {"decoder": "shared"}, {"decoder": "hardware"}, {"decoder": "all"})
+_LANES: tuple[dict[str, Any], ...] = ({}, {"decoder": "cpu"}, {"decoder": "shared"}, {"decoder": "hardware"}, {"decoder": "all"})
 
 
 def _built(make: Callable[..., Any], lib: Any, photos: str, threads: int, depth: int, **decoder: Any) -> Any:
@@ -103,20 +103,21 @@ def with_engines(lib: Any, engines: int) -> Any:
 
 
 def busy(
-    dali: Any, photos: str, iterations: int, rounds: int, engines: int = 0, depth: int = 6, only: tuple[str, ...] = ()
-) -> None:
+    dali: Any, photos: str, iterations: int, rounds: int, engines: int = 0, depth: int = 6, only: tuple[str, ...] = (),
+    count: int | None = None,
+) -> None:  # fmt: skip
     """Training and two views while a thread runs pure Python, by switch interval. Also the share of its turns that this thread keeps.
 
     A round measures every interval right after the quiet rate, because the rate of a machine that others use changes within seconds.
     """
-    lib, threads = with_engines(our_library(), engines), len(os.sched_getaffinity(0))
+    lib, threads = with_engines(our_library(), engines), count or max(len(os.sched_getaffinity(0)) - 4, 1)
     alone = _spinning_alone()
     libraries: list[tuple[str, Any, int, dict[str, Any]]] = [(f"asyncdali, depth {depth}", lib, depth, {})]
     if dali is not None:
-        libraries.append(("DALI", dali, 6, {"hw_decoder_load": 0.65}))
+        libraries.append((f"DALI, depth {depth}", dali, depth, {"hw_decoder_load": 0.65}))
     for make in [make for make in (training, two_views) if not only or make.__name__ in only]:
         for name, library, queued, lanes in libraries:
-            pipe = _built(make, library, photos, max(threads - 4, 1), queued, **lanes)
+            pipe = _built(make, library, photos, threads, queued, **lanes)
             found = [_busy_round(pipe, enough(iterations, queued)) for _ in range(rounds)]
             quiet = np.array([rate for rate, _ in found])
             print(f"busy {make.__name__:10} {name:19} quiet {np.median(quiet):8.0f} img/s", flush=True)
@@ -210,10 +211,10 @@ def torch_feed(library: Any, iterator: Any, photos: str, threads: int, depth: in
     return batches
 
 
-def train(dali: Any, photos: str, iterations: int, rounds: int) -> None:
+def train(dali: Any, photos: str, iterations: int, rounds: int, only: tuple[str, ...] = (), count: int | None = None) -> None:
     """Training steps of ResNet-18, ResNet-50 and ViT-B/16 fed by the torch iterator, in turns, beside one batch repeated."""
-    lib, threads = our_library(), max(len(os.sched_getaffinity(0)) - 4, 1)
-    for name in ("resnet18", "resnet50", "vit_b_16"):
+    lib, threads = our_library(), count or max(len(os.sched_getaffinity(0)) - 4, 1)
+    for name in only or ("resnet18", "resnet50", "vit_b_16"):
         network = network_of(name)
         if network is None:
             print("torch or torchvision is not installed: no training step")

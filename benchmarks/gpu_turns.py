@@ -17,18 +17,23 @@ PIPELINES = {make.__name__: make for make in (decoded, training, rotated, two_vi
 _DALI = ({"hw_decoder_load": 0.65}, {"hw_decoder_load": 0.85})
 
 
-def report(dali: Any, photos: str, iterations: int, rounds: int, only: tuple[str, ...] = ()) -> None:
-    """Print a line per pipeline and setting: pictures per second (median, smallest, largest), and the ratio to DALI."""
+def report(
+    dali: Any, photos: str, iterations: int, rounds: int, only: tuple[str, ...] = (), given: int | None = None, queued: int | None = None
+) -> None:
+    """Print a line per pipeline and setting: pictures per second (median, smallest, largest), and the ratio to DALI.
+
+    `given` threads and `queued` iterations for all settings; by default each has its own."""
     library, threads = our_library(), len(os.sched_getaffinity(0))
     for name in only or PIPELINES:
         make = PIPELINES[name]
         settings: list[tuple[str, Any, int, int, dict[str, Any]]] = [
-            ("default", library, max(threads - 2, 1), 6, {}),
-            ("shared", library, max(threads - 4, 1), 6, {"decoder": "shared"}),
-            ("all lanes", library, max(threads - 4, 1), 6, {"decoder": "all"}),
+            ("default", library, given or max(threads - 2, 1), queued or 6, {}),
+            ("shared", library, given or max(threads - 4, 1), queued or 6, {"decoder": "shared"}),
+            ("all lanes", library, given or max(threads - 4, 1), queued or 6, {"decoder": "all"}),
         ]
         if dali is not None:
-            settings += [(f"DALI {load['hw_decoder_load']}", dali, threads - 2 * (make is two_views), 4, load) for load in _DALI]
+            theirs = given or threads - 2 * (make is two_views)
+            settings += [(f"DALI {load['hw_decoder_load']}", dali, theirs, queued or 4, load) for load in _DALI]
         rates: dict[str, list[float]] = {setting[0]: [] for setting in settings}
         for number in range(rounds):
             for label, lib, count, depth, decoder in settings[:: 1 if number % 2 else -1]:

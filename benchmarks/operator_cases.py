@@ -184,13 +184,13 @@ _ARRAYS = [
          dtype="@UINT8"),
     case("arrays", "pad", "photo", label="400x520", fill_value=0, axes=[0, 1], shape=[400, 520]),
     case("arrays", "one_hot", "scalar", num_classes=100, copies=SHORT),
-    case("arrays", "reshape", "photo", shape=[500, 375, 3], copies=SHORT),
-    case("arrays", "reinterpret", "photo", layout="HW", shape=[375, 1500], copies=SHORT),
+    case("arrays", "reshape", "photo", rel_shape=[2.0, 0.5, 1.0], copies=SHORT),
+    case("arrays", "reinterpret", "photo", layout="HW", rel_shape=[1.0, 3.0], copies=SHORT),
     case("arrays", "squeeze", "gray", axes=[2], copies=SHORT),
     case("arrays", "expand_dims", "photo", axes=[0], copies=SHORT),
     case("arrays", "shapes", "photo", copies=SHORT),
     case("arrays", "get_property", "photo", key="layout", copies=SHORT),
-    _graph("arrays", "permute_batch", lambda lib, x: lib.fn.permute_batch(x, indices=[7, 6, 5, 4, 3, 2, 1, 0]), "photo",
+    _graph("arrays", "permute_batch", lambda lib, x: lib.fn.permute_batch(x, indices=lib.fn.batch_permutation(seed=5)), "photo",
            operators=("permute_batch",)),
     case("arrays", "batch_permutation", seed=5, copies=1),
     case("arrays", "constant", fdata=[1.0, 2.0], copies=1),
@@ -375,12 +375,25 @@ def _run(out: Any, x: Any) -> None:
     out[:] = x[:] * 2
 
 
+def _run_on_gpu() -> Any:
+    """The kernel for numba.cuda that does the same."""
+    from numba import cuda
+
+    def run(out: Any, x: Any) -> None:
+        for k in range(cuda.grid(1), x.shape[0], cuda.gridsize(1)):
+            out[k] = x[k] * 2
+
+    return run
+
+
 def _numba(lib: Any, x: Any) -> Any:
     import importlib
 
     function = importlib.import_module(f"{lib.__name__}.plugin.numba.fn.experimental").numba_function
-    types = lib.types
-    return function(x, run_fn=_run, in_types=[types.FLOAT], ins_ndim=[1], out_types=[types.FLOAT], outs_ndim=[1])
+    kind = {"in_types": [lib.types.FLOAT], "ins_ndim": [1], "out_types": [lib.types.FLOAT], "outs_ndim": [1]}
+    if x.device == "gpu":
+        return function(x, run_fn=_run_on_gpu(), device="gpu", blocks=[64, 1, 1], threads_per_block=[256, 1, 1], **kind)
+    return function(x, run_fn=_run, **kind)
 
 
 _PYTHON = [
