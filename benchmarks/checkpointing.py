@@ -70,7 +70,7 @@ def _restore_extra(fill: int | None) -> float:
     Reading the list takes 1 s, plus or minus 0.1 s. So the restoring part of build() is timed separately.
     """
     import asyncdali
-    from asyncdali.runtime.session import Session
+    from asyncdali.runtime.saving import Saving
 
     shuffle = {"random_shuffle": True, "initial_fill": fill} if fill else {}
     with tempfile.TemporaryDirectory() as folder:
@@ -89,21 +89,22 @@ def _restore_extra(fill: int | None) -> float:
         saved = _at_age(plain.checkpoint())
         plain.close()
         times = []
-        original = Session._restore
+        original = Saving.restore
 
-        def timed(self: Any, data: Any) -> None:
+        def timed(self: Any, data: Any) -> object:
             start = time.perf_counter()
-            original(self, data)
+            iterator = original(self, data)
             times.append(time.perf_counter() - start)
+            return iterator
 
-        Session._restore = timed  # type: ignore[method-assign]
+        Saving.restore = timed  # type: ignore[method-assign]
         try:
             for _ in range(3):
                 pipeline = graph(checkpoint=saved)
                 pipeline.run()
                 pipeline.close()
         finally:
-            Session._restore = original  # type: ignore[method-assign]
+            Saving.restore = original  # type: ignore[method-assign]
         return statistics.median(times)
 
 

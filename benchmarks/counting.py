@@ -26,7 +26,7 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, I
     Values are medians and their 95 % intervals. The last value is the number of pairs of blocks.
     """
     session = pipe._core.session
-    counters, segments = session.counters, session.executor._segments
+    counters, segments = session.counters, session.executor._program.segments
     every = [segment.counters for segment in segments]
 
     workers = [thread.native_id for thread in threading.enumerate() if "-worker-" in thread.name]
@@ -40,7 +40,7 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, I
 
     def block(on: bool) -> tuple[float, float]:
         session.wait_all()
-        session.counters = session.executor.counters = counters if on else None
+        session.counters = session.executor.counters = session.delivery._counters = counters if on else None
         for segment, own in zip(segments, every, strict=True):
             segment.counters = own if on else None
         for _ in range(4):  # iterations in flight were started in the other mode

@@ -218,8 +218,8 @@ class RankLoader:
             assert self.pipeline.max_batch_size is not None
             epochs = RankEpochs(meta, self.pipeline.max_batch_size, self._policy, Part(self.rank, self.world_size))
             place = session.producer.place()
-            if session.iterator_data is not None:
-                epochs.load(session.iterator_data)
+            if session.delivery.iterator_data is not None:
+                epochs.load(session.delivery.iterator_data)
             elif place.epoch:
                 raise CheckpointError(
                     "the checkpoint was taken without `last_batch_policy`, and sources have ended an epoch before: the reader's position "
@@ -290,7 +290,8 @@ class RankLoader:
         epochs = self._counted()
         if epochs is None:
             return self.pipeline.checkpoint(filename)
-        data = core_of(self.pipeline).built().checkpoint(__version__, iterator=epochs.state())
+        session = core_of(self.pipeline).built()
+        data = session.saving.checkpoint(__version__, session.delivery.mark(), epochs.state())
         if filename is not None:
             write(filename, data)
         return data

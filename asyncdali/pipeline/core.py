@@ -177,7 +177,7 @@ class Core:
             processes.start(self)  # first, because processes cannot be forked once the GPU is in use
             processes.streams.build()
             self.session = Session(self._blueprint(), processes.parallel, processes.unfinished.append, processes.engines)
-            self.session.explain = Explanations(self.session)
+            self.session.delivery.explain = Explanations(self.session)
             from ..runtime.counting.serving import offer, report_of_session
 
             self.session.withdraw = offer(self.session, report_of_session)

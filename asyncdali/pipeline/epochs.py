@@ -28,7 +28,7 @@ class _Epoch:
     def _left(self) -> Running | None:
         """The pipeline, if the epoch has more batches."""
         if not self._counted:
-            self._end, self._counted = self._session.end_of_epoch(), True
+            self._end, self._counted = _end_of_epoch(self._session), True
         if self._is_over:  # after an interrupt
             self._over()
         if self._end is not None and self._session.iteration >= self._end:
@@ -41,6 +41,27 @@ class _Epoch:
         if self._pipeline is not None:
             self._pipeline.reset()
         self._pipeline = None
+
+
+def _end_of_epoch(session: Session) -> int | None:
+    """Number of iterations after which the current epoch ends: the largest shard of the readers has been delivered.
+
+    None without readers. None with sources, because they end the epoch.
+    """
+    metas = list(session.reader_metas().values())
+    if not metas or session.producer.sources.pullers:
+        return None
+    batch, iteration = int(session.options.batch_size), session.iteration
+    ends = []
+    for meta in metas:
+        shard = -(-meta["epoch_size"] // meta["number_of_shards"])
+        if meta["pad_last_batch"]:
+            per_epoch = -(-shard // batch)
+            ends.append((iteration // per_epoch + 1) * per_epoch)
+        else:
+            epochs_done = iteration * batch // shard
+            ends.append(-(-((epochs_done + 1) * shard) // batch))
+    return max(ends)
 
 
 def _next_batch(pipeline: Running) -> Any:

@@ -335,7 +335,8 @@ class Pipeline(Properties, Running, Reporting):
                 "Cannot save the checkpoint. The `enable_checkpointing` was not specified when creating the pipeline"
             )
         session = self._core.built()
-        data = session.checkpoint_for_dali() if format == "dali" else session.checkpoint(__version__)
+        mark, saving, iterator = session.delivery.mark(), session.saving, session.delivery.iterator_data
+        data = saving.checkpoint_for_dali(mark) if format == "dali" else saving.checkpoint(__version__, mark, iterator)
         if filename is not None:
             checkpoints.write(filename, data)
         return data

@@ -59,12 +59,12 @@ class Properties(DaliNames):
 
     def output_dtype(self) -> list[DALIDataType | None]:
         """Declared element type of each output; None for an output without a declaration. Builds the pipeline."""
-        return self._core.built().expected_dtype
+        return self._core.built().delivery.lists.dtypes
 
     def output_ndim(self) -> list[int | None]:
         """Declared number of dimensions of each output; None for an output without a declaration. Builds the pipeline."""
-        return self._core.built().expected_ndim
+        return self._core.built().delivery.lists.ndims
 
     def output_layout(self) -> list[str | None]:
         """Declared layout of each output; None for an output without a declaration. Builds the pipeline."""
-        return self._core.built().expected_layout
+        return self._core.built().delivery.lists.layouts

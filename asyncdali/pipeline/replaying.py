@@ -26,8 +26,9 @@ from ..regrouping.part_streams import PartStream, Raw
 from ..regrouping.puller import RegroupPosition, RegroupPositions
 from ..regrouping.regrouping import Regrouping
 from ..runtime.blueprint import Blueprint
+from ..runtime.order.delivery import Mark
 from ..runtime.order.producer import EpochPlace
-from ..runtime.session import Mark, Session
+from ..runtime.session import Session
 from ..sources.pullers import Puller
 from ..sources.sources import puller_here
 from ..tensors.lists import batch_of
@@ -119,7 +120,7 @@ class ReplayedCore:
         session = Session(
             Blueprint(self.options, list(nodes), core.definition, core.access, core.calling, regrouped=self._puller, whole=self.given)
         )
-        session.explain = Explanations(session)
+        session.delivery.explain = Explanations(session)
         self._opened.append(session)
         if begin and self._checkpoint is not None:
             _begin(session, self._checkpoint)
@@ -147,7 +148,7 @@ class ReplayedCore:
 
     @property
     def described(self) -> dict[str, Any]:
-        return self.planned.describe()
+        return self.planned.saving.describe()
 
     # --- the walk
 
@@ -201,7 +202,7 @@ class ReplayedCore:
             return found
         session = self.session(self.given[:nodes])
         for moment in moments:
-            found[id(moment)] = raw = Raw(moment.step, session.mark(), 0)
+            found[id(moment)] = raw = Raw(moment.step, session.delivery.mark(), 0)
             raw.batches = [batch_of(tensors) for tensors in self._run(session, moment)]
         return found
 
@@ -212,7 +213,7 @@ class ReplayedCore:
         session.start_at({**session.began.positions, **moment.positions}, moment.step, moment.epoch)
         self.give(session, moment.origins)
         _fill(session)
-        outputs: Sequence[Any] = session.fetch()
+        outputs: Sequence[Any] = session.delivery.fetch()
         return outputs
 
     def made(self, session: Session, told: Provenance) -> ReplayedStep:
@@ -221,7 +222,7 @@ class ReplayedCore:
         tensors: Sequence[Any] = ()
         _fill(session)
         try:
-            tensors = session.fetch()
+            tensors = session.delivery.fetch()
         except StopIteration:
             raise RuntimeError(f"the sources end the epoch before step {told.step}") from None
         except Exception as failure:
@@ -472,10 +473,10 @@ def _walk_to(replayed: ReplayedCore, session: Session, walk: StepWalk, wanted: t
         for before in range(first, step):
             replayed.give(session, walk.to(before).origins)
             _fill(session)
-            session.fetch()
+            session.delivery.fetch()
         walked = walk.to(step)
         names = {item.planned.spec.name for item in session.operators}
-        positions = {name: position for name, position in session.mark().positions.items() if name in names}
+        positions = {name: position for name, position in session.delivery.mark().positions.items() if name in names}
         walked = walked._replace(at=StepPositions(step, walked.at.epoch, positions, {}))
     else:
         session.start_at({**session.began.positions, **walked.at.operators}, step, walked.at.epoch)
@@ -532,7 +533,7 @@ def _begin(session: Session, data: bytes) -> None:
     else:
         body = checkpoints.decode(data)
         states, iteration, epoch = body["operators"], body["iteration"], body["epoch"]
-        here, there = session.describe()["operators"], body["graph"]["operators"]
+        here, there = session.saving.describe()["operators"], body["graph"]["operators"]
         names = [name for name in session.stateful if name in here and name in there]
         one, two = ({name: {key: value for key, value in graph[name].items() if key != "in"} for name in names} for graph in (there, here))
         found = checkpoints.differences({"operators": one}, {"operators": two, "outputs": None})
@@ -563,9 +564,9 @@ def _go_to(session: Session, step: int) -> Provenance:
         session.start_at(session.began.positions, first, session.began.place.epoch)
         for _ in range(step - first):
             session.producer.fill(lambda: None, True)
-            session.fetch()
+            session.delivery.fetch()
         names = {item.planned.spec.name for item in session.operators}
-        positions = {name: position for name, position in session.mark().positions.items() if name in names}
+        positions = {name: position for name, position in session.delivery.mark().positions.items() if name in names}
         samples = int(session.options.batch_size)
         return Provenance(session, StepPositions(step, told.epoch, positions, {}), samples, (0, samples))
     session.start_at({**session.began.positions, **told.operators}, step, told.epoch)

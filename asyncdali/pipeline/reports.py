@@ -190,7 +190,7 @@ class Reporting(Front):
 
     def output_stream(self) -> int | None:
         """Handle of the native stream on which GPU outputs are ordered; None on the host device. Builds the pipeline."""
-        return self._core.built().output_stream()
+        return self._core.built().executor.output_stream()
 
     def save_graph_to_dot_file(
         self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: object = None, use_colors: bool = False

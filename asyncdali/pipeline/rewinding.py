@@ -65,6 +65,6 @@ def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
 
 def _check(core: Core, checkpoint: bytes) -> None:
     """Refuse a checkpoint that does not fit, before anything is torn down."""
-    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), core.built().describe())
+    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), core.built().saving.describe())
     if found and core.options.strict:
         raise CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))

@@ -77,7 +77,7 @@ class Running(Front):
             return outputs
 
         session.producer.fetched()
-        return session.fetch(cuda_stream, then=share)  # type: ignore[no-any-return]  # a variable would be a step
+        return session.delivery.fetch(cuda_stream, then=share)  # type: ignore[no-any-return]  # a variable would be a step
 
     def release_outputs(self) -> None:
         """Release the shared outputs. They stay valid as long as they are referenced."""
@@ -161,12 +161,12 @@ class Running(Front):
         call gets that batch."""
         session = self._core.built()
         _check_stream(stream, self._core)
-        turn, claimed, taken = session.turn(), IterationClaim(session), list[Any]()
+        turn, claimed, taken = session.delivery.turn(), IterationClaim(session), list[Any]()
 
         def leave() -> None:
             """Return nothing: the next call gets the batch, if it was taken. May be repeated."""
             if taken:
-                session.give_back(taken[0], taken)
+                session.delivery.give_back(taken[0], taken)
             claimed.leave()
             turn.leave()
 
@@ -179,14 +179,14 @@ class Running(Front):
                 await turn.come()
                 if end is not None and session.iteration >= end:
                     break
-                session.arrives()
+                session.delivery.arrives()
                 if session.in_flight:
                     await session.in_flight[0].wait_async()
                     if stream is None:
-                        await session.device_done()
+                        await session.delivery.device_done()
                 if turn.is_mine:  # it is lost if this event loop stood still meanwhile
                     claimed.leave()
-                    batch = session.fetch(stream, None, then, taken)
+                    batch = session.delivery.fetch(stream, None, then, taken)
                     break
             claimed.leave()
             turn.leave()

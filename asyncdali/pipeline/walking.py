@@ -33,9 +33,10 @@ from ..regrouping.origins import RegroupedOrigins
 from ..regrouping.part_streams import PartStream, Raw
 from ..regrouping.puller import RegroupPosition
 from ..regrouping.regrouping import DeclaredPart, Regrouping
+from ..runtime.order.delivery import Mark
 from ..runtime.order.moments import NO_ORIGINS
 from ..runtime.order.producer import EpochPlace
-from ..runtime.session import Mark, Session
+from ..runtime.session import Session
 
 if TYPE_CHECKING:
     from ..readers.base import ReaderOperator
@@ -258,7 +259,7 @@ class RunPart(PartStream):
         super()._keep(record, result)
         if self.explained is not None:  # sources may end epochs, so positions are no formula of the step
             session, positions = self.explained
-            samples = self.session.moment(record).samples
+            samples = self.session.delivery.moment(record).samples
             operators = {item.planned.spec.name: item.operator for item in session.operators if item.operator.stateful}
             self.explained = session, {name: operator.after(positions[name], samples) for name, operator in operators.items()}
 

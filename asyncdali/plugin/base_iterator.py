@@ -23,8 +23,9 @@ from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, ep
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
+    from ..runtime.order.delivery import Mark
     from ..runtime.order.record import Record
-    from ..runtime.session import Mark, Session
+    from ..runtime.session import Session
 
 __all__ = ["BaseIterator", "LastBatchPolicy"]
 
@@ -422,7 +423,7 @@ class BaseIterator(IteratorDaliNames):
         if not self._checkpointing:
             raise ValueError("Cannot access checkpoints with checkpointing disabled: give the pipelines enable_checkpointing=True")
         state, marks = self._place()
-        return [feed.session.checkpoint(__version__, mark, state) for feed, mark in zip(self._feeds, marks, strict=True)]
+        return [feed.session.saving.checkpoint(__version__, mark, state) for feed, mark in zip(self._feeds, marks, strict=True)]
 
     def _place(self) -> tuple[dict[str, Any], list[Mark]]:
         """The consumer's position: the iterator's own state, and a mark in each pipeline."""
@@ -463,7 +464,7 @@ class BaseIterator(IteratorDaliNames):
         restored = [pipe for pipe in self._pipes if pipe.is_restored_from_checkpoint]
         if not restored:
             return False
-        states = [feed.session.iterator_data for feed in self._feeds]
+        states = [feed.session.delivery.iterator_data for feed in self._feeds]
         if len(restored) != len(self._pipes) or not isinstance(states[0], dict) or any(state != states[0] for state in states):
             log.warning(
                 "the pipelines of this iterator were not all restored from checkpoints of one iterator (taken with its checkpoints()): "
@@ -534,7 +535,7 @@ class _Feed:
         """
         if self._kept is not None and self._kept[0] == number:
             if self._kept[1] is not None:  # after an interrupt
-                self.session.drop(self._kept[1])
+                self.session.delivery.drop(self._kept[1])
                 self._refill(self.session)
             return
         if self._debug:
@@ -546,8 +547,8 @@ class _Feed:
         if not session.in_flight and session.producer.failure is None:
             self._core.fill(session)
         if self._core.options.enable_checkpointing:
-            self._before = session.mark(queues_after=True)
-        session.hand_over(self._consumer(session), functools.partial(self._keep, number))
+            self._before = session.delivery.mark(queues_after=True)
+        session.delivery.hand_over(self._consumer(session), functools.partial(self._keep, number))
         self._refill(session)
 
     def _refill(self, session: Session) -> None:
@@ -600,7 +601,7 @@ class _Feed:
         """The position of the pipeline's consumer, who has not seen iteration `number` yet."""
         if self._kept is not None and self._kept[0] == number and self._before is not None:
             return self._before
-        return self.session.mark(queues_after=True)
+        return self.session.delivery.mark(queues_after=True)
 
 
 # --- arguments

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..pipeline import Pipeline
-    from ..runtime.session import Mark
+    from ..runtime.order.delivery import Mark
     from .epochs import OpenEpochs
 
 

@@ -65,7 +65,7 @@ def checkpoint_side(label: str, data: Any) -> Side:
 
 def session_side(label: str, session: Session, instances: Sequence[OperatorInstance]) -> Side:
     """The side of a built pipeline with the operators `instances`."""
-    graph = session.describe()
+    graph = session.saving.describe()
     return Side(label, graph, _with_parts(session, instances), _options(session.options), session=session)
 
 
@@ -87,7 +87,7 @@ def readers(session: Session) -> dict[str, ReaderOperator]:
 
 def _with_parts(session: Session, instances: Sequence[OperatorInstance]) -> dict[str, Any]:
     """:func:`_whole` of a pipeline and of its parts, whose operators have names of their own."""
-    whole = _whole(session.describe(), session.plan, instances)
+    whole = _whole(session.saving.describe(), session.plan, instances)
     before: dict[str, Any] = {}
     for group, parts in regrouped(session):
         wiring = []

@@ -28,9 +28,10 @@ from .joining import condition_of
 if TYPE_CHECKING:
     from ..batch import Batch
     from ..readers.base import ReaderOperator
+    from ..runtime.order.delivery import Mark
     from ..runtime.order.moments import Moment
     from ..runtime.order.record import Record
-    from ..runtime.session import Mark, Session
+    from ..runtime.session import Session
     from .contract import Reading
 
 MOST_EMPTY = 100_000
@@ -110,7 +111,7 @@ class PartStream:
 
     def mark(self) -> Mark:
         """The position of the session before the next raw iteration."""
-        return self.session.mark()
+        return self.session.delivery.mark()
 
     def start(self, place: int, told: int, epoch: int, label: int) -> None:
         """Begin at the position of the session, with the numbers of a saved cursor."""
@@ -186,7 +187,7 @@ class PartStream:
     def _take(self, session: Session) -> None:
         """Queue what is missing, and take the next raw iteration."""
         self._fill(session)
-        session.hand_over(None, self._keep)
+        session.delivery.hand_over(None, self._keep)
 
     def _settle(self) -> None:
         """Add what the session has given last. An interrupt may have come after any step."""
@@ -195,7 +196,7 @@ class PartStream:
             return
         self._add(came)
         if came.record is not None:
-            self.session.drop(came.record)  # the session has moved on, unless an interrupt came first
+            self.session.delivery.drop(came.record)  # the session has moved on, unless an interrupt came first
         elif came.raw.error is None:
             self.session.producer.reset()
         self._told, self._ends, self._came = came.told, came.ends, None
@@ -231,7 +232,7 @@ class PartStream:
         self._keep_as(self._next_number(), self.mark(), record, result)
 
     def _keep_as(self, number: int, mark: Mark, record: Record, result: Any) -> None:
-        moment = self.session.moment(record)
+        moment = self.session.delivery.moment(record)
         labels, real, after = self._epochs(moment.positions, moment.samples)
         came: Came | None = None
         if not isinstance(result, BaseException):
@@ -268,7 +269,7 @@ class PartStream:
         elif len(rows):
             raw.batches = [batch.chosen(rows) for batch in batches]
             if 2 * len(rows) < len(chosen):  # the memory of the others is free again
-                raw.batches = [self.session.copied(batch) for batch in raw.batches]
+                raw.batches = [self.session.delivery.lists.copied(batch) for batch in raw.batches]
         raw.places, raw.labels, raw.moment = places[rows], labels[places[rows]], moment
         return raw
 

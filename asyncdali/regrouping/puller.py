@@ -62,7 +62,7 @@ class RegroupPositions:
         """The position as JSON data."""
         parts = []
         for part, cursor in zip(self._parts, position.cursors, strict=True):
-            at = cursor.mark if isinstance(cursor.mark, dict) else part.session.saved(cursor.mark)._asdict()
+            at = cursor.mark if isinstance(cursor.mark, dict) else part.session.saving.saved(cursor.mark)._asdict()
             parts.append({"at": at, "place": cursor.place, "told": cursor.told, "epoch": cursor.epoch, "label": cursor.label})
         return {"parts": parts, "state": self._regrouper.save(position.state)}
 
@@ -96,7 +96,7 @@ class RegroupedPuller(Puller):
 
     @property
     def graphs(self) -> list[dict[str, Any]]:
-        return [part.session.describe() for part in self.parts]
+        return [part.session.saving.describe() for part in self.parts]
 
     @property
     def samples(self) -> int:

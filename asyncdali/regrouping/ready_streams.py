@@ -18,8 +18,9 @@ from .contract import Rows
 from .part_streams import MOST_EMPTY, Came, PartReading, PartStream, Raw
 
 if TYPE_CHECKING:
+    from ..runtime.order.delivery import Mark
     from ..runtime.order.record import Record
-    from ..runtime.session import Mark, Session
+    from ..runtime.session import Session
 
 
 class Delivered(NamedTuple):
@@ -98,7 +99,7 @@ class ReadyStream(PartStream):
         session.producer.keep(self._iterations_ahead(session))
         self._fill(session)
         self._expect(session)
-        session.hand_over(None, self._keep, overtaking=True)
+        session.delivery.hand_over(None, self._keep, overtaking=True)
 
     def _iterations_ahead(self, session: Session) -> int:
         """Number of iterations in flight beside the awaited one: as many as the queue holds, and one more for each that was overtaken.
@@ -122,7 +123,7 @@ class ReadyStream(PartStream):
                     self._expected = record.index
 
     def _keep(self, record: Record, result: Any) -> None:
-        self._keep_as(self._numbers[record.index], self.session.mark_before(record), record, result)
+        self._keep_as(self._numbers[record.index], self.session.delivery.mark_before(record), record, result)
 
     def _failed(self, number: int, mark: Mark, error: BaseException, after: int, record: Record | None) -> Came:
         raw = Raw(number, mark, after)

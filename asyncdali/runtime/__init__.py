@@ -1,6 +1,7 @@
 """Running a built graph.
 
-    session.py           everything that exists between ``build()`` and ``close()``
+    session.py           makes and closes everything that exists between ``build()`` and ``close()``
+    saving.py            checkpoints: the state at a position of the consumer, written and restored
     blueprint.py         the input of a session's construction
     compiling.py         the kernels that a pipeline needs are compiled in ``build()``, by all usable processors, before the first batch
     hints.py             buffers that `build()` allocates because of hints
@@ -13,8 +14,8 @@
     gpu/                 segments on a GPU
     counting/            counters, and the reports made of them
 
-An iteration goes from ``session`` through ``order.producer``, ``order.executor`` and ``order.placement`` to ``work.segments`` (on a GPU
-``gpu.device_segments``), and back as an ``order.record``.
+An iteration goes from ``order.producer`` through ``order.executor`` and ``order.placement`` to ``work.segments`` (on a GPU
+``gpu.device_segments``), and back as an ``order.record``, which ``order.delivery`` hands over.
 
 May import: the graph's plan, operators' base, sources, devices, tensors, batches, checkpoints; never the pipeline.
 """

@@ -140,7 +140,7 @@ class _Runs:
                     return
                 fed.popleft()
                 try:
-                    outputs = core_of(self._pipeline).built().fetch()
+                    outputs = core_of(self._pipeline).built().delivery.fetch()
                 except StopIteration:  # one of the pipeline's own sources ended
                     return
             yield tuple(self._signature.checked(arrays_of(outputs)))

@@ -1,6 +1,7 @@
 """The order of iterations: which may start, on which threads, and how callers get them.
 
     producer.py, claims.py   iterations as `run()` queues and takes them
+    delivery.py              iterations as the consumer gets them, and its position
     admission.py, record.py  the queue of iterations; one iteration in flight, and how callers wait for it
     scheduler.py             which segment of which iteration may start
     lanes.py                 iterations that are planned beside each other

@@ -28,7 +28,7 @@ def take_next(session: Session, launch: Callable[[Session], None], stream: Any, 
     try:
         calls.add(caller)
         launch(session)
-        return session.fetch(stream, caller, then)
+        return session.delivery.fetch(stream, caller, then)
     except BaseException:
         calls.discard(caller)  # if this is interrupted, too, the thread's next call is the same caller
         raise

@@ -9,6 +9,7 @@
     dry_runs.py          plans of any iteration without pixels
     choices.py           windows and draws that an iteration keeps for its provenance
     built.py             operators of a built pipeline, as jobs and templates know them
+    output_lists.py      the lists of tensors that users get
     output_copies.py     copies of outputs that lie in the user's memory
 
 May import: what the room may import; ``templates``, ``counting`` and ``gpu``.

@@ -375,7 +375,7 @@ def test_interrupts_lose_and_repeat_nothing(files, monkeypatch):
         consumer = Consumer(files, monkeypatch)
         consumer.step()
         interrupts = PlacedInterrupts(Consumer.step)
-        rooms = ("regrouping/", "runtime/session", "runtime/order/producer", "runtime/order/record")
+        rooms = ("regrouping/", "runtime/session", "runtime/order/delivery", "runtime/order/producer", "runtime/order/record")
         found = interrupts.chosen(consumer.step, 5)
         places = [place for place in found if place.code.co_filename.rpartition("asyncdali/")[2].startswith(rooms)]
         came = 0

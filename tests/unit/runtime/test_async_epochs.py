@@ -363,17 +363,17 @@ def test_a_place_in_the_queue_that_no_coroutine_has_left_is_skipped():
     session = pipe._core.session
 
     async def ends():
-        session.turn().join()
+        session.delivery.turn().join()
 
     async def returns():
         await asyncio.create_task(ends())  # of a task that has ended
         await pipe.run_async()
-        session.turn().join()  # of an earlier call of this task
+        session.delivery.turn().join()  # of an earlier call of this task
         return await pipe.run_async()
 
     async def limited():
         return await asyncio.wait_for(returns(), 60)
 
     assert len(asyncio.run(limited())) == 1
-    assert not session._turns._waiting
+    assert not session.delivery._turns._waiting
     pipe.close()

@@ -38,8 +38,8 @@ def test_an_interrupt_before_the_consumer_has_an_error_does_not_lose_it():
         pipe._core.fill(session)
         for _ in range(2):
             with pytest.raises(Interrupt):
-                session.hand_over(None, interrupt)
-        session.hand_over(None, lambda record, result: kept.append((record, result)))
+                session.delivery.hand_over(None, interrupt)
+        session.delivery.hand_over(None, lambda record, result: kept.append((record, result)))
         record, result = kept.pop()
         assert record.error is None and record not in session.in_flight
         if isinstance(expected, str):
@@ -61,9 +61,9 @@ def test_an_interrupt_behind_the_last_step_repeats_nothing():
     for number in range(2):
         pipe._core.fill(session)
         with pytest.raises(Interrupt):
-            session.hand_over(None, keep)
+            session.delivery.hand_over(None, keep)
         record = kept[number][0]
-        session.drop(record)
+        session.delivery.drop(record)
         assert record.error is None and record not in session.in_flight
     assert "second batch" in str(kept[1][1])
     assert np.array_equal(pipe.run()[0].as_array(), np.full((2, 1), 2))

@@ -158,7 +158,7 @@ class DALIServer:
             return
         mine = session.in_flight[0] is run.record
         try:
-            outcome: Any = tuple(map(tensor_of, session.fetch()))
+            outcome: Any = tuple(map(tensor_of, session.delivery.fetch()))
         except Exception as error:
             outcome = set_aside(error)
         if mine:

@@ -1,0 +1,70 @@
+"""What users get of the batches of an iteration: lists of tensors, in memory of their own, checked against what the user has declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...batch import Batch
+from ...errors import OperatorError
+from ...options import PipelineOptions
+from ...tensors import TensorListCPU, TensorListGPU
+from ...tensors.host_memory import HostMemory
+from ...tensors.lists import cpu_list, gpu_list, made_by
+from ..order.executor import Executor
+from ..order.moments import Moment
+from .output_copies import OutputCopies
+
+
+class OutputLists:
+    """Makes the lists of a pipeline with `count` outputs.
+
+    Attributes:
+        dtypes, ndims, layouts: what the user has declared of each output; None: nothing.
+        expects: whether the user has declared something of an output.
+    """
+
+    def __init__(self, options: PipelineOptions, count: int, executor: Executor):
+        self.dtypes = options.expected("output_dtype", count)
+        self.ndims = options.expected("output_ndim", count)
+        self.layouts = options.expected("output_layout", count)
+        self.expects = any(value is not None for value in (*self.dtypes, *self.ndims, *self.layouts))
+        gpu = executor.gpu
+        self._gpu_id = 0 if options.device_id is None else int(options.device_id)
+        self._copies = OutputCopies(executor.pool if gpu is None else None)
+        self._device_memory: Any = HostMemory(executor.allocate) if gpu is None else gpu.memory
+
+    def compile(self) -> None:
+        """Compile or load the code of the copies now, not at the first output."""
+        self._copies.compile()
+
+    def of(self, outputs: list[Batch], moment: Moment) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """The lists of an iteration. `moment`: the position at which it was made."""
+        return tuple([made_by(self._tensor_list(batch), moment) for batch in outputs])
+
+    def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
+        # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.
+        if batch.reused is not False or batch.alias_of is not None:  # rarely true; saves two calls
+            batch = self._copies.private(batch)
+        if batch.device == "gpu":
+            return gpu_list(batch, self._gpu_id, None, self._device_memory)
+        return cpu_list(batch)
+
+    def copied(self, batch: Batch) -> Batch:
+        """The samples one after another in memory of their own."""
+        batch.reused = True
+        return self._copies.private(batch)
+
+    def mismatch(self, outputs: list[Batch]) -> OperatorError | None:
+        """The error if an output is not what the user has declared."""
+        for index, batch in enumerate(outputs):
+            dtype, ndim, layout = self.dtypes[index], self.ndims[index], self.layouts[index]
+            found: tuple[str, str] | None = None
+            if dtype is not None and batch.dtype != dtype:
+                found = ("type", f"expected {dtype}, got {batch.dtype!s}")
+            elif ndim is not None and batch.ndim != ndim:
+                found = ("number of dimensions", f"expected {ndim}, got {batch.ndim}")
+            elif layout is not None and batch.layout != layout:
+                found = ("layout", f"expected {layout!r}, got {batch.layout!r}")
+            if found:
+                return OperatorError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
+        return None
