@@ -3,7 +3,7 @@
     from asyncdali import pipeline_def, fn, types
 
 Names are imported at their first use. Importing the package is cheap and starts nothing.
-It sets CUDA_DEVICE_MAX_CONNECTIONS, if the variable is not set and CUDA is not in use (`_connections.py`).
+It sets CUDA_DEVICE_MAX_CONNECTIONS, if the variable is not set and CUDA is not in use (`system/connections.py`).
 
 May import any room.
 """
@@ -13,8 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import _connections
 from ._version import __version__
+from .system import connections as _connections
 
 if TYPE_CHECKING:
     from . import backend as backend

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from . import backend, tfrecord, types
-from .backend import *  # noqa: F403
-from .backend import __all__ as __all__
-
-__getattr__ = backend.__getattr__
+from . import tfrecord, types
+from .compat.backend import *  # noqa: F403
+from .compat.backend import __all__ as __all__
+from .compat.backend import __getattr__ as __getattr__
 
 sys.modules[f"{__name__}.types"] = types
 sys.modules[f"{__name__}.tfrecord"] = tfrecord

@@ -15,8 +15,8 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ._files import replace_file
 from .errors import CheckpointError, CheckpointTypeError
+from .system.files import replace_file
 
 FORMAT = "asyncdali checkpoint"
 VERSION = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from ._absent import refuser
+from .messages.absent import refuser
 
 if TYPE_CHECKING:
     from .graph.node import OperatorInstance

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ._processes import python_command
-from ._status_line import StatusLine
+from .messages.status_line import StatusLine
+from .system.processes import python_command
 
 BATCH = 28
 """Does not divide the 64 pictures: any number of batches below ends in the middle of an epoch, unless it is a multiple of 16."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ._notices import warn
 from .data_node import DataNode
 from .errors import ArgumentTypeError, OperatorError, OperatorValueError, refused
 from .graph import node as nodes
 from .graph.dali_attributes import DaliAttributes
+from .messages.notices import warn
 from .operators.base import Spec
 from .sources.external_source import ExternalInput
 from .sources.group import Group

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ._notices import near, warn
+from .messages.notices import near, warn
 from .types import CPU_ONLY_DEVICE_ID, DALIDataType, OperatorConcurrency, StreamPolicy
 
 _START_METHODS = ("fork", "spawn", "forkserver")
@@ -127,7 +127,7 @@ class PipelineOptions:
             chosen = [int(part) for part in mask.split(",") if part.strip()]
         except ValueError:
             raise ValueError(f"DALI_AFFINITY_MASK={mask!r}: expected comma-separated CPU numbers") from None
-        from ._processes import processors
+        from .system.processes import processors
 
         return chosen or processors()
 

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .._notices import warn
+from ..messages.notices import warn
 
 SUFFIX = ".kernel"
 MOST_BYTES = 512 << 20

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from .._status_line import StatusLine
+from ..messages.status_line import StatusLine
 
 _SILENT_S = 2.0
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from .._notices import warn
+from ..messages.notices import warn
 from . import kinds, progress, waiting
 from .kernel_keys import kernel_weight
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from asyncdali_workers import limits
 
-from .. import _forks
 from ..compiled.addresses import address_of
+from ..system import forks
 
 SMALL = 64 * 1024
 """Smaller blocks are allocated by the C library."""
@@ -39,7 +39,7 @@ class PooledBuffer(BlockOwner):
     def __init__(self, memory: np.ndarray, returned: deque[np.ndarray], size: int):
         self._memory = memory
         self._returned = returned
-        self._pid = _forks.pid
+        self._pid = forks.pid
         self.address = address_of(memory)
         self.nbytes = size  # the block may be larger
 
@@ -49,7 +49,7 @@ class PooledBuffer(BlockOwner):
 
     def __del__(self) -> None:
         # In a forked child the pool's memory belongs to the parent's pool, so the child does not touch it.
-        if _forks.pid == self._pid:
+        if forks.pid == self._pid:
             self._returned.append(self._memory)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from asyncdali_workers.cuda import current_context
 
-from .._notices import warn
+from ..messages.notices import warn
 
 if TYPE_CHECKING:
     from .cuda.device import CudaDevice

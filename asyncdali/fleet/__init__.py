@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._first_use import first_use
+from ..system.first_use import first_use
 
 if TYPE_CHECKING:
     from ..plugin.epochs import LastBatchPolicy as LastBatchPolicy

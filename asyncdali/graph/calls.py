@@ -10,8 +10,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .._notices import warn
 from ..errors import OperatorValueError
+from ..messages.notices import warn
 from ..operators import extensions
 from ..operators.base import REGISTRY, REQUIRED, Schema, Spec, camel_case
 from ..operators.modules import OLD_NAMES, OPERATORS

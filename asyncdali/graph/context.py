@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._entered import Entered, Leave
+from ..system.entered import Entered, Leave
 
 if TYPE_CHECKING:
     from .node import Definition

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._notices import near, warn
 from ..data_node import DataNode
 from ..errors import ArgumentTypeError, OperatorError, OperatorKeyError, OperatorTypeError, OperatorValueError
+from ..messages.notices import near, warn
 from ..operators.base import REGISTRY, REQUIRED, Arg, Role, Schema, camel_case
 from ..types import DALIDataType
 from . import context

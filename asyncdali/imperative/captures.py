@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._notices import warn
 from ..batch import Batch as Samples
 from ..errors import set_aside
+from ..messages.notices import warn
 from ..sampling.random_streams import StreamPosition
 from . import loops
 from .bricks import Brick

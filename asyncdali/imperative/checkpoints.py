@@ -9,7 +9,7 @@ import string
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
-from .._files import replace_file
+from ..system.files import replace_file
 from .rng import RNG, RNGState
 from .spellings import CHECKPOINTS, missing_attribute
 from .states import ReaderState, Restorable

@@ -8,8 +8,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .. import _forks
-from .._entered import Entered, EnteredContext, Leave
+from ..system import forks
+from ..system.entered import Entered, EnteredContext, Leave
 from .devices import Device, current_number
 from .engine import CallEngine, ThreadCrew
 from .spellings import spelled
@@ -69,9 +69,9 @@ def set_num_threads(n: int | None) -> None:
 
 def _default_crew() -> ThreadCrew:
     crew = _Defaults.crew
-    if crew is None or _Defaults.pid != _forks.pid:
+    if crew is None or _Defaults.pid != forks.pid:
         crew = _Defaults.crew = ThreadCrew(get_num_threads())
-        _Defaults.pid = _forks.pid
+        _Defaults.pid = forks.pid
     return crew
 
 
@@ -107,8 +107,8 @@ class ThreadPool:
         return self._device_id
 
     def _workers(self) -> ThreadCrew:
-        if self._crew is None or self._pid != _forks.pid:
-            self._crew, self._pid = ThreadCrew(self._num_threads), _forks.pid
+        if self._crew is None or self._pid != forks.pid:
+            self._crew, self._pid = ThreadCrew(self._num_threads), forks.pid
         return self._crew
 
 
@@ -218,7 +218,7 @@ class EvalContext:
     def engine(self) -> CallEngine:
         """Memory, threads and bricks of its calls."""
         found = self._engine
-        if found is not None and self._pool is None and found.crew is _Defaults.crew and _Defaults.pid == _forks.pid:
+        if found is not None and self._pool is None and found.crew is _Defaults.crew and _Defaults.pid == forks.pid:
             return found  # nearly always
         crew = _default_crew() if self._pool is None else self._pool._workers()
         if found is None or found.crew is not crew:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import _forks
 from ..batch import Batch as Samples
 from ..device.select import choose_gpu, cuda_may_be_used
 from ..operators.base import REGISTRY, Schema, Trait
 from ..options import PipelineOptions
 from ..runtime.work.immediate import Engine, Immediate
 from ..runtime.work.segments import BuiltOperator
+from ..system import forks
 from . import values
 from .bricks import Bricks, CallGraph, graph_of_call
 from .contexts import get_num_threads
@@ -129,12 +129,12 @@ def gpu_engine(number: int) -> CudaEngine | None:
     if found is None and cuda_may_be_used() and choose_gpu(number, True) is not None:
         with _lock:
             found = _engines.get(number) or _engines.setdefault(number, CudaEngine(number))
-    if found is not None and _forks.pid != _made_in:
+    if found is not None and forks.pid != _made_in:
         raise RuntimeError("CUDA cannot be used in a child made by fork after its parent has used it; start the process by spawn")
     return found
 
 
-_made_in = _forks.pid
+_made_in = forks.pid
 
 
 def is_real(value: DynamicValue) -> bool:

@@ -7,8 +7,8 @@ import os
 import re
 from typing import Any, TypeAlias
 
-from .._entered import Entered, Leave
 from ..device.select import cuda_may_be_used, device_count
+from ..system.entered import Entered, Leave
 
 _NAME = re.compile(r"(cpu|gpu|cuda)(?::(\d+))?")
 _DLPACK_CPU, _DLPACK_GPU, _DLPACK_PINNED, _DLPACK_MANAGED = 1, 2, 3, 13

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from .._entered import Entered, Leave
+from ..system.entered import Entered, Leave
 
 _modes = Entered()
 

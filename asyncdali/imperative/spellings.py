@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, ParamSpec, TypeVar
 
 from .. import types as _types
-from .._notices import near
+from ..messages.notices import near
 
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")

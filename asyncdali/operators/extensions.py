@@ -15,7 +15,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .._notices import warn
+from ..messages.notices import warn
 from .base import REGISTRY, Operator, register
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ May import `graph.calls`, `external_source` and the list of operators.
 
 import sys
 
-from .._absent import NO_LIBRARIES as _NO_LIBRARIES
-from .._absent import refuser as _refuser
 from ..external_source import ExternalSource as ExternalSource
 from ..graph.calls import Compose as Compose
 from ..graph.calls import access as _access
 from ..graph.calls import populate as _populate
+from ..messages.absent import NO_LIBRARIES as _NO_LIBRARIES
+from ..messages.absent import refuser as _refuser
 from ..operators import load_registry
 
 _populate(sys.modules[__name__])

@@ -40,7 +40,7 @@ def pipeline_def(
         options = {**pipeline_arguments, **pipeline_overrides}
         rewrites = options.pop("enable_conditionals", False)
         if options.pop("debug", False):
-            from .debug import DebugPipeline
+            from .debug.debug_pipeline import DebugPipeline
 
             return DebugPipeline(function, args, function_arguments, rewrites, **options)
         pipeline = Pipeline(**options)

@@ -311,7 +311,7 @@ class Pipeline(Properties, Running, Reporting):
         same for files.
         """
         from ..provenance.diff import diff
-        from .comparing import side_of
+        from .replay.comparing import side_of
 
         self._core.refuse_in_callbacks("diff()")
         return diff(side_of("this pipeline", self, Pipeline.deserialize), side_of("the other", other, Pipeline.deserialize), contents)

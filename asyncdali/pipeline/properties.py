@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._notices import warn
+from ..messages.notices import warn
 from ..types import DALIDataType
 from .dali_names import DaliNames
 

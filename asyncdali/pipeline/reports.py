@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from .._notices import warn
 from ..data_node import DataNode
+from ..messages.notices import warn
 from .front import Front
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class Reporting(Front):
         needs data that cannot be asked for again.
         """
         from ..provenance.report import provenance_at
-        from .replaying import check_epoch, provenance_behind
+        from .replay.beginnings import check_epoch
+        from .replay.behind import provenance_behind
 
         self._core.refuse_in_callbacks("provenance()")
         self._core.built()
@@ -133,7 +134,7 @@ class Reporting(Front):
         sample that does not exist.
         """
         from ..provenance.page import page_of
-        from .replaying import replay
+        from .replay.replaying import replay
 
         self._core.refuse_in_callbacks("show()")
         made = replay(self, step, None, epoch)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..runtime.blueprint import Calling
     from ..sources.ports import Port
     from ..sources.pullers import Puller
-    from .walking import StepWalk
+    from .replay.walking import StepWalk
 
 
 def regroupings(order: Sequence[OperatorInstance]) -> list[Regrouping]:

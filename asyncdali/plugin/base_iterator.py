@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
-from .._notices import warn
 from .._version import __version__
 from ..errors import CheckpointError, set_aside
+from ..messages.notices import warn
 from ..pipeline.front import core_of
 from ..types import PipelineAPIType
 from .dali_names import IteratorDaliNames
@@ -380,7 +380,7 @@ class BaseIterator(IteratorDaliNames):
             self.reset()
         if epoch == self._epoch and not self._ended:
             return
-        from ..pipeline.rewinding import seek
+        from ..pipeline.replay.rewinding import seek
 
         if not self._epochs.full_batches:
             raise RuntimeError("the iterator cannot skip to an epoch if sources end the epochs: restore a checkpoint of that epoch")
@@ -450,7 +450,7 @@ class BaseIterator(IteratorDaliNames):
         saved = state.get("checkpoints") if isinstance(state, dict) else None
         if not isinstance(saved, list) or len(saved) != len(self._pipes):
             raise ValueError(f"expected the state_dict() of an iterator over {len(self._pipes)} pipelines")
-        from ..pipeline.rewinding import rewind
+        from ..pipeline.replay.rewinding import rewind
 
         for pipe, data in zip(self._pipes, saved, strict=True):
             rewind(pipe, data.encode() if isinstance(data, str) else data)
@@ -504,7 +504,7 @@ class _Feed:
 
     def __init__(self, pipe: Pipeline, stream: Callable[[int], int | None]):
         """`stream`: the consumer's stream on a GPU, see :meth:`BaseIterator._stream`."""
-        from ..pipeline.debug import DebugPipeline
+        from ..pipeline.debug.debug_pipeline import DebugPipeline
 
         self._pipe = pipe
         self._core = core_of(pipe)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._extras import need
-from .._first_use import first_use
+from ..messages.extras import need
+from ..system.first_use import first_use
 
 need("ray", "ray", "asyncdali.ray")
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .._notices import warn
 from ..batch import Batch
 from ..compiled.addresses import address_of
+from ..messages.notices import warn
 from ..operators.base import Arg, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec, Trait
 from ..sampling.order import OrderPosition, SampleOrder, Shuffling, engine_from_seed, load_kernels
 from ..sampling.sharding import Sharding

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from asyncdali_workers.interrupts import uninterrupted
 
-from .._processes import interpreter, processors, python_command
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec, Trait
+from ..system.processes import interpreter, processors, python_command
 
 if TYPE_CHECKING:
     from ..compiled.step import Compiled

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from asyncdali_workers.interrupts import uninterrupted
 
-from .._deadlocks import in_main_thread
 from ..device.host import FUSES_BACKENDS
 from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread, kernels_of_threads
@@ -25,6 +24,7 @@ from ..sources.ports import Port
 from ..sources.pullers import Puller
 from ..sources.snapshots import Snapshots
 from ..sources.sources import Sources
+from ..system.deadlocks import in_main_thread
 from ..types import OperatorConcurrency, StreamPolicy
 from .blueprint import Blueprint, MakePuller
 from .compiling import Compilation

@@ -17,9 +17,9 @@ from asyncdali_workers.interrupts import uninterrupted
 from asyncdali_workers.processes.python import keep_standard_descriptors
 from asyncdali_workers.worker.states import replay
 
-from .._deadlocks import DeadlockWait, runs_thread, waits_for_thread
-from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 from ..errors import because
+from ..system.deadlocks import DeadlockWait, runs_thread, waits_for_thread
+from ..system.descriptors import LOOP_DESCRIPTORS, require_descriptors
 from .group import Group
 from .ports import Port
 from .prefetch import AheadPuller

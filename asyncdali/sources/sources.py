@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from asyncdali_workers import WorkerCallbackError, WorkerError
 from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
-from .._notices import warn
 from ..batch import Batch
 from ..data_node import DataNode
 from ..errors import (
@@ -39,6 +38,7 @@ from ..errors import (
     place,
     refused,
 )
+from ..messages.notices import warn
 from .awaited import AwaitedPuller
 from .group import Group
 from .ports import Port

@@ -22,7 +22,7 @@ May import `batch`, `types` and the workers' memory limits; never a device.
 
 from __future__ import annotations
 
-from .._absent import refuser
+from ..messages.absent import refuser
 from .cpu import TensorCPU, TensorListCPU
 from .gpu import TensorGPU, TensorListGPU
 

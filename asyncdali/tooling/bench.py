@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .._processes import python_command
-from .._status_line import StatusLine
 from ..errors import lines_of
+from ..messages.status_line import StatusLine
+from ..system.processes import python_command
 from . import program, report, rival, what_if
 from . import settings as set_values
 from .consumer import Consumer, TrainingStep, UserStep

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .._processes import python_command
+from ..system.processes import python_command
 from . import machine
 from .setup import MachineSetup
 
@@ -486,16 +486,16 @@ def switch_interval(setup: MachineSetup) -> Finding | None:
 
 def few_connections(setup: MachineSetup) -> Finding | None:
     """The streams of a pipeline and of a training step share few connections to the GPU."""
-    from .. import _connections
+    from ..system import connections
 
-    found = _connections.number()
-    if not setup.gpu or found >= _connections.MOST:
+    found = connections.number()
+    if not setup.gpu or found >= connections.MOST:
         return None
     return Finding(
         "few_connections",
         f"this process has {found} connections to the GPU: launches of decoders wait behind the kernels of a training step (ResNet-18 ran "
         "at 0.82 of its rate, and at 0.95 with 32)",
-        f"Import asyncdali before anything uses CUDA, or set {_connections.VARIABLE}={_connections.MOST} in the environment",
+        f"Import asyncdali before anything uses CUDA, or set {connections.VARIABLE}={connections.MOST} in the environment",
     )
 
 

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _side(what: str, options: argparse.Namespace) -> Side:
     from .. import Pipeline
-    from ..pipeline.comparing import side_of
+    from ..pipeline.replay.comparing import side_of
     from . import program
 
     if ".py:" in what:

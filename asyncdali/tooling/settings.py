@@ -20,7 +20,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from .._notices import near
+from ..messages.notices import near
 from ..options import PipelineOptions
 from .program import ProgramError, innermost, name_of
 

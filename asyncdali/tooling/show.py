@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _maker(options: argparse.Namespace) -> Callable[[int | None], ReplayedStep]:
     """Makes a step of the pipeline that the command names."""
-    from ..pipeline.replaying import replay
+    from ..pipeline.replay.replaying import replay
     from . import program
 
     checkpoint = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from asyncdali_workers import BatchInfo as BatchInfo
 from asyncdali_workers import SampleInfo as SampleInfo
 
-from .._absent import refuser
+from ..messages.absent import refuser
 from .constant import Constant as Constant
 from .constant import ConstantNode as ConstantNode
 from .constant_values import constant_array as constant_array

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .._entered import Entered, Leave
+from ..system.entered import Entered, Leave
 
 _drawing = Entered()
 

@@ -11,7 +11,7 @@ import weakref
 import pytest
 from helpers.pipelines import run_script
 
-from asyncdali._deadlocks import DeadlockWait
+from asyncdali.system.deadlocks import DeadlockWait
 
 PROGRAM = """
     import asyncio, gc, re, sys, threading, weakref

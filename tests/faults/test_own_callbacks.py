@@ -14,7 +14,8 @@ import pytest
 from helpers.pipelines import pipeline_of
 from helpers.processes import wait_until, wait_until_gone
 
-from asyncdali import Pipeline, _deadlocks, fn, pipeline_def
+from asyncdali import Pipeline, fn, pipeline_def
+from asyncdali.system import deadlocks
 
 LENGTH = 5
 
@@ -351,7 +352,7 @@ def outcome(call):
 @pytest.mark.parametrize("graph", [called, function])
 def test_other_consumers_wait_for_a_slow_callback(graph, monkeypatch):
     """Two consumers are started while the callback of another one is busy. Both look for a deadlock, find none, and wait."""
-    inside, go, found, looked, look = threading.Event(), threading.Event(), [], set(), _deadlocks.DeadlockWait.look
+    inside, go, found, looked, look = threading.Event(), threading.Event(), [], set(), deadlocks.DeadlockWait.look
 
     def noted(patience, notice=True):
         try:
@@ -359,7 +360,7 @@ def test_other_consumers_wait_for_a_slow_callback(graph, monkeypatch):
         finally:
             looked.add(threading.get_ident())
 
-    monkeypatch.setattr(_deadlocks.DeadlockWait, "look", noted)
+    monkeypatch.setattr(deadlocks.DeadlockWait, "look", noted)
 
     def meddle(k):
         if k == 0 and not inside.is_set():
@@ -401,7 +402,7 @@ def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
 @pytest.mark.parametrize("graph", [called, function])
 def test_possible_deadlocks_are_logged(graph, monkeypatch, caplog):
     """A callback that waits for an event is no proven deadlock, because another thread could set the event. The log names the wait."""
-    monkeypatch.setattr(_deadlocks, "PATIENCE", 0.2)
+    monkeypatch.setattr(deadlocks, "PATIENCE", 0.2)
     over, found = threading.Event(), []
 
     def call():
@@ -432,14 +433,14 @@ def test_the_search_for_deadlocks_does_not_keep_the_pipeline_alive(graph, monkey
 
     Without the garbage collector this would keep the pipeline and its threads alive.
     """
-    monkeypatch.setattr(_deadlocks, "FIRST_LOOK", 0.001)
-    looked, look = threading.Event(), _deadlocks.DeadlockWait.look
+    monkeypatch.setattr(deadlocks, "FIRST_LOOK", 0.001)
+    looked, look = threading.Event(), deadlocks.DeadlockWait.look
 
     def looking(patience, notice=True):
         look(patience, notice)
         looked.set()
 
-    monkeypatch.setattr(_deadlocks.DeadlockWait, "look", looking)
+    monkeypatch.setattr(deadlocks.DeadlockWait, "look", looking)
     pipe = pipeline_of(lambda: GRAPHS[graph](lambda k: looked.wait(300)))
     gc.collect()
     gc.disable()

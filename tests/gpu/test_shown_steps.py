@@ -14,7 +14,7 @@ import pytest
 import asyncdali
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device import select
-from asyncdali.pipeline.replaying import replay
+from asyncdali.pipeline.replay.replaying import replay
 
 pytestmark = pytest.mark.gpu
 PICTURES = os.path.join(os.path.dirname(asyncdali.__file__), "data", "pictures")

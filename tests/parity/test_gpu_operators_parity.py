@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from asyncdali import backend
+from asyncdali.compat import backend
 from asyncdali.operators import load_registry
 
 pytest.importorskip("nvidia.dali.fn")

@@ -706,7 +706,7 @@ def test_private_names_that_programs_use():
 
     import asyncdali
     from asyncdali import backend_impl
-    from asyncdali.backend import __cuda_version__
+    from asyncdali.compat.backend import __cuda_version__
 
     assert __cuda_version__ == backend_impl.__cuda_version__ == asyncdali.backend.GetCudaVersion() and type(__cuda_version__) is int
     for name in ("_all_types", "_bool_types", "_int_types", "_float_types", "_int_like_types"):

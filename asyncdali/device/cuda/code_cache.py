@@ -13,7 +13,7 @@ import os
 import stat
 from pathlib import Path
 
-from ..._files import replace_file
+from ...system.files import replace_file
 
 _DIGEST = 32
 

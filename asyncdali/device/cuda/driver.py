@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ... import _connections
 from ...compiled.addresses import address_of
+from ...system import connections
 from ..launch import Code, Kernel, source_of
 from . import command_kernels as kernels
 from . import command_tables as tables
@@ -112,8 +112,8 @@ class CupyDriver:
     def __init__(self) -> None:
         import cupy
 
-        _connections.request()
-        self.connections = _connections.number()
+        connections.request()
+        self.connections = connections.number()
         # Calls keep the interpreter lock, because asking for a context is quicker than reacquiring the lock.
         self._library = ctypes.PyDLL("libcuda.so.1")
         self._cupy: Any = cupy

@@ -35,8 +35,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ... import _forks
 from ...batch import AddressView
+from ...system import forks
 from ..buffers import BlockOwner, BufferPool, largest_for, more_ahead, roomy_class, size_class
 from .commands import Commands
 from .driver import DeviceMemoryError, Driver
@@ -103,7 +103,7 @@ class Events:
         self.device = device
         self.free: deque[int] = deque()
         self.created = 0
-        self._pid = _forks.pid
+        self._pid = forks.pid
 
     def record(self, stream: int) -> CudaEvent:
         """An event after all commands of `stream` so far."""
@@ -135,7 +135,7 @@ class Events:
         return self.driver.event_create()
 
     def __del__(self) -> None:
-        if _forks.pid == self._pid and not sys.is_finalizing():
+        if forks.pid == self._pid and not sys.is_finalizing():
             for handle in self.free:  # no event is in use, because each event keeps this object alive
                 try:
                     self.driver.event_destroy(handle)
@@ -149,12 +149,12 @@ class MemoryBlock:
     __slots__ = ("address", "device", "driver", "pid", "size")
 
     def __init__(self, driver: Driver, device: int, size: int):
-        self.driver, self.device, self.size, self.pid = driver, device, size, _forks.pid
+        self.driver, self.device, self.size, self.pid = driver, device, size, forks.pid
         self.address = 0
         self.address = driver.malloc(size)
 
     def __del__(self) -> None:
-        if self.address and self.pid == _forks.pid and not sys.is_finalizing():
+        if self.address and self.pid == forks.pid and not sys.is_finalizing():
             try:
                 self.driver.free(self.address)
             except Exception as error:
@@ -180,7 +180,7 @@ class DeviceBuffer(BlockOwner):
     def __init__(self, block: Addressed, returned: deque[Any], size: int, stream: int):
         self._block = block
         self._returned = returned
-        self._pid = _forks.pid
+        self._pid = forks.pid
         self.address = block.address
         self.size = size
         self.stream = stream
@@ -209,7 +209,7 @@ class DeviceBuffer(BlockOwner):
         self._behind = []
 
     def __del__(self) -> None:
-        if _forks.pid == self._pid:  # a forked child does not own it
+        if forks.pid == self._pid:  # a forked child does not own it
             self._returned.append((self._block, self.readers, self._behind))
 
 
@@ -367,11 +367,11 @@ class _PinnedBlock:
     __slots__ = ("address", "driver", "pid")
 
     def __init__(self, driver: Driver, size: int):
-        self.driver, self.pid, self.address = driver, _forks.pid, 0
+        self.driver, self.pid, self.address = driver, forks.pid, 0
         self.address = driver.host_alloc(size)
 
     def __del__(self) -> None:
-        if self.address and self.pid == _forks.pid and not sys.is_finalizing():
+        if self.address and self.pid == forks.pid and not sys.is_finalizing():
             try:
                 self.driver.host_free(self.address)
             except Exception as error:
@@ -387,7 +387,7 @@ class PinnedMemory:
     __slots__ = ("_address", "_device", "_driver", "_pid")
 
     def __init__(self, driver: Driver, device: int, address: int, size: int):
-        self._driver, self._device, self._pid, self._address = driver, device, _forks.pid, 0
+        self._driver, self._device, self._pid, self._address = driver, device, forks.pid, 0
         try:
             self._on_device(driver.host_register, address, size)
             self._address = address
@@ -403,7 +403,7 @@ class PinnedMemory:
             self._driver.restore(before)
 
     def __del__(self) -> None:
-        if self._address and self._pid == _forks.pid and not sys.is_finalizing():
+        if self._address and self._pid == forks.pid and not sys.is_finalizing():
             try:
                 self._on_device(self._driver.host_unregister, self._address)
             except Exception as error:

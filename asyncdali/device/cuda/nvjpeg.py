@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..._notices import warn
 from ...compiled.addresses import address_of
+from ...messages.notices import warn
 from ..launch import Kernel, Launch, grid_of
 from ..threads import WorkerState, WorkerThreads
 from . import command_kernels

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import deque
 
-from ... import _forks
+from ...system import forks
 from .commands import Commands
 from .driver import Driver
 
@@ -25,7 +25,7 @@ class StreamTimes:
         self._free: list[int] = []
         self._under_way: deque[tuple[int, int]] = deque()
         self._lock = threading.Lock()
-        self._pid = _forks.pid
+        self._pid = forks.pid
 
     def mark(self, commands: Commands) -> int:
         """Add a mark to `commands`: a piece of work begins with the next command, or has ended with the last one."""
@@ -51,7 +51,7 @@ class StreamTimes:
         return found
 
     def __del__(self) -> None:
-        if _forks.pid == self._pid and not sys.is_finalizing():
+        if forks.pid == self._pid and not sys.is_finalizing():
             while self._under_way:  # a thread that ends its work may queue the last piece meanwhile
                 self._free += self._under_way.popleft()
             while self._free:

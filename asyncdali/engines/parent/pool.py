@@ -27,7 +27,6 @@ from asyncdali_workers.processes.watching import wait_status
 from asyncdali_workers.shared.calls import ENGINES, check_processes, memory
 from asyncdali_workers.shared.system import Descriptors, Mapping
 
-from ..._descriptors import require_descriptors
 from ...device.buffers import BufferPool
 from ...graph.plan import Plan
 from ...runtime.order.executor import Executor
@@ -35,6 +34,7 @@ from ...runtime.order.placement import BesideEngines, OnLoop
 from ...runtime.work.segments import BuiltSegment
 from ...sources.group import Group
 from ...sources.ports import Port
+from ...system.descriptors import require_descriptors
 from ..child.process import ENGINE, FORKER, forked
 from ..child.server import STATUS
 from ..child.source_calls import SOURCE_STATUS, SOURCE_STATUS_AT

@@ -29,9 +29,9 @@ import numpy as np
 from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
 from asyncdali_workers.shared.calls import ENGINES, needed
 
-from ... import _forks
-from ..._deadlocks import FIRST_LOOK
 from ...compiled.addresses import address_of
+from ...system import forks
+from ...system.deadlocks import FIRST_LOOK
 from ..wire.channel import library
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Receiver:
         self._readers: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
         self._timers: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._numbers = itertools.count()
-        self._pid = _forks.pid
+        self._pid = forks.pid
         with needed("eventfd2", ENGINES):
             self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self._told = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -129,7 +129,7 @@ class Receiver:
 
         With a `watch`, until the GPU has made the iteration's batches, too. Calls and timers stay on this thread. The device must be
         entered."""
-        if _forks.pid != self._pid or not only_ctrl_c():
+        if forks.pid != self._pid or not only_ctrl_c():
             return
         # The wait is short, so an interrupt can wait until this thread works again.
         with uninterrupted():
@@ -174,12 +174,12 @@ class Receiver:
 
     def close(self) -> None:
         """End the thread after the calls that were requested. Idempotent."""
-        if not self._closed and self._pid == _forks.pid:
+        if not self._closed and self._pid == forks.pid:
             self.call(self._end)
 
     def join(self, timeout: float) -> None:
         """After :meth:`close`, wait for the end of the thread."""
-        if not self.is_current() and self._pid == _forks.pid:
+        if not self.is_current() and self._pid == forks.pid:
             self._thread.join(timeout)
 
     def _end(self) -> None:

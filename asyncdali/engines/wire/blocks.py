@@ -17,9 +17,9 @@ import numpy as np
 from asyncdali_workers.shared.calls import ENGINES, memory
 from asyncdali_workers.shared.system import Mapping, Memory, commit, huge_place, up, use_huge_pages
 
-from ... import _forks
-from ..._descriptors import require_descriptors
 from ...device.buffers import BlockOwner
+from ...system import forks
+from ...system.descriptors import require_descriptors
 
 PAGE = 4096
 _SEALS = fcntl.F_ADD_SEALS
@@ -198,10 +198,10 @@ class Lease(BlockOwner):
         self.nbytes = nbytes
         self._mapping = mapping
         self._number = number
-        self._pid = _forks.pid
+        self._pid = forks.pid
         self._returned = returned  # last: without it, an interrupted construction owns nothing
 
     def __del__(self) -> None:
         returned = getattr(self, "_returned", None)
-        if returned is not None and _forks.pid == self._pid:
+        if returned is not None and forks.pid == self._pid:
             returned.append(self._number)

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from asyncdali_workers import limits
 
-from ..._notices import warn
 from ...batch import Batch
 from ...compiled.addresses import address_of
+from ...messages.notices import warn
 from ..base import Arg, CompiledJob, SampleError, Spec, Step, no_explanation
 from .picture_tables import DIGEST_FILES, KEEP_PICTURES
 

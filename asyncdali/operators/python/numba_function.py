@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._notices import warn
 from ...batch import Batch, storage_dtype
 from ...compiled.tables import laid_out
 from ...device.launch import Code, Launch, LaunchPerSample
 from ...errors import SampleError, because
+from ...messages.notices import warn
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output
 from ..base import (

@@ -22,9 +22,9 @@ from numba import from_dtype, int64, njit, types
 from numba.core.imputils import lower_constant
 from numba.extending import models, overload, overload_attribute, register_model, typeof_impl
 
-from ..._notices import warn
 from ...compiled.addresses import address_of
 from ...compiled.intrinsics import load_i64
+from ...messages.notices import warn
 from .numba_gpu_on_host_tables import PLACE
 
 Triple = tuple[int, int, int]

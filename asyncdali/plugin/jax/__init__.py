@@ -12,7 +12,7 @@ May import what `plugin` may.
 
 from __future__ import annotations
 
-from ..._extras import need
+from ...messages.extras import need
 
 need("jax", "jax", "asyncdali.plugin.jax")
 

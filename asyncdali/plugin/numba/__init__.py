@@ -5,7 +5,7 @@ May import what `plugin` may.
 
 from __future__ import annotations
 
-from ..._absent import refuser
+from ...messages.absent import refuser
 from . import fn as fn
 from .experimental import NumbaFunction
 

@@ -14,7 +14,7 @@ May import what `plugin` may.
 
 from __future__ import annotations
 
-from ..._extras import need
+from ...messages.extras import need
 
 need("torch", "torch", "asyncdali.plugin.pytorch")
 

@@ -12,7 +12,7 @@ May import the same rooms as `plugin`.
 
 from __future__ import annotations
 
-from ..._extras import need
+from ...messages.extras import need
 
 need("tensorflow", "tf", "asyncdali.plugin.tf")
 

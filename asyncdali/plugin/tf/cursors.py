@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...pipeline.rewinding import seek
+from ...pipeline.replay.rewinding import seek
 from .signature import arrays_of
 
 _WINDOW = 32

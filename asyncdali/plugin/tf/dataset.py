@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..._notices import warn
+from ...messages.notices import warn
 from ...pipeline import Pipeline
 from ...pipeline.front import core_of
 from .calls import call

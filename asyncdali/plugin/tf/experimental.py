@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from ...pipeline import Pipeline
 from ...pipeline.front import core_of
-from ...pipeline.rewinding import restart
+from ...pipeline.replay.rewinding import restart
 from ..feeding import fed_inputs, feed_and_launch
 from .calls import call
 from .dataset import PipelineDataset, check_device

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._notices import warn
 from ...batch import Batch
 from ...compiled.addresses import address_of
+from ...messages.notices import warn
 from ...operators.base import Arg, Arguments, CompiledJob, Environment, Iteration, Planned, Preparation, Schema, Spec, Step, register
 from ...types import DALIDataType
 from ..base import SHUFFLE_AFTER_EPOCH_ARGS, reader_args

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._files import replace_file
+from ...system.files import replace_file
 from ..containers.indices import read_bytes
 from ..remote.remote import exists
 from .coco_tables import DRAWING, POLYGON, RUNS

@@ -6,7 +6,7 @@ import codecs
 
 import numpy as np
 
-from ..._files import replace_file
+from ...system.files import replace_file
 from ..remote.remote import Opener, open_file, read_whole
 
 _LONGEST = 19

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._notices import warn
 from ...batch import Batch, storage_dtype
 from ...codecs.audio.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio, merged
 from ...codecs.audio.compiled_sounds import compile_decoders, kind_of
 from ...codecs.audio.resampling import check_quality, compile_kernels
 from ...codecs.audio.sound_tables import SOUND
 from ...compiled.addresses import address_of, zero_words
+from ...messages.notices import warn
 from ...operators.base import (
     REQUIRED,
     Arg,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from asyncdali_workers import limits
 
-from ..._notices import warn
 from ...batch import Batch
 from ...errors import OperatorError, OperatorTypeError
+from ...messages.notices import warn
 from ...operators.base import REQUIRED, Arg, CompiledJob, Environment, SampleError, Schema, Spec, Step, no_explanation, register
 from ...types import DALIDataType
 from ..base import SHUFFLE_AFTER_EPOCH_ARGS, Reading, reader_args

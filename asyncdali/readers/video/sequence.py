@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._notices import warn
 from ...batch import Batch, ReadOnlyMemory
 from ...compiled.addresses import address_of
 from ...errors import explained
+from ...messages.notices import warn
 from ...operators.base import (
     REQUIRED,
     Arg,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._notices import warn
+from ...messages.notices import warn
 from ..containers.compressed import named_compression
 from ..containers.containers import open_descriptor
 from .tar_tables import MEMBER

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._notices import warn
 from ...batch import Batch, storage_dtype
 from ...compiled.addresses import address_of
+from ...messages.notices import warn
 from ...operators.base import REQUIRED, Arg, CompiledJob, Environment, SampleError, Schema, Spec, Step, register
 from ...types import DALIDataType
 from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Origin, Reading, place_aligned

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from asyncdali_workers.exceptions import text_of
 from asyncdali_workers.interrupts import uninterrupted
 
-from ..._notices import warn
 from ..._version import __version__
+from ...messages.notices import warn
 
 if TYPE_CHECKING:
     from ..session import Session

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from ..._extras import need
+from ...messages.extras import need
 from .counters import PipelineCounters
 
 log = logging.getLogger("asyncdali")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncdali_workers.interrupts import raised_by_signal
 
-from ..._deadlocks import PatientLock
 from ...errors import PipelineClosed
+from ...system.deadlocks import PatientLock
 from ...tensors import TensorListCPU, TensorListGPU
 from ...tensors.gpu import stream_handle
 from ..work.output_lists import OutputLists

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ... import _forks
 from ...access import Access
 from ...device.buffers import BufferPool
 from ...device.threads import Reports, WorkerState
 from ...errors import PipelineClosed
 from ...operators.base import Environment, Operator, Trait
+from ...system import forks
 from ...types import OperatorConcurrency
 from ..counting.counters import PipelineCounters
 from ..counting.memory_statistics import MemoryStatistics
@@ -122,7 +122,7 @@ class Executor:
         self._jobs: set[Job] = set()
         self.closed = False
         self._broken: BaseException | None = None
-        self._pid = _forks.pid
+        self._pid = forks.pid
 
     def environment(
         self,
@@ -206,7 +206,7 @@ class Executor:
             raise RuntimeError(
                 "the pipeline cannot continue: the executor failed with the error above. Build a new pipeline"
             ) from self._broken
-        if _forks.pid != self._pid:
+        if forks.pid != self._pid:
             self.check_process()
         record = Record(index, batch_size, self._program.edge_count)
         if self.counters is not None:
@@ -222,11 +222,11 @@ class Executor:
     @property
     def inherited(self) -> bool:
         """Whether this is a forked child's copy. The threads exist only in the parent."""
-        return _forks.pid != self._pid
+        return forks.pid != self._pid
 
     def check_process(self) -> None:
         """RuntimeError in a forked child."""
-        if _forks.pid != self._pid:
+        if forks.pid != self._pid:
             raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
     # --- decisions, one at a time; the placement knows on which thread

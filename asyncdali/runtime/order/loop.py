@@ -17,7 +17,7 @@ from asyncdali_workers.processes.greenlets import refuse_greenlets
 from asyncdali_workers.processes.python import keep_standard_descriptors
 from asyncdali_workers.shared.calls import PIPELINES, needed
 
-from ..._descriptors import LOOP_DESCRIPTORS, require_descriptors
+from ...system.descriptors import LOOP_DESCRIPTORS, require_descriptors
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from asyncdali_workers.interrupts import delayed, raised_by_signal, uninterrupted
 
-from ..._deadlocks import PatientLock
 from ...errors import PipelineClosed, set_aside
 from ...sources.sources import Fed, Sources, batch_size_of
+from ...system.deadlocks import PatientLock
 from ..parts import Part
 from .executor import Executor
 from .record import Record

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..._deadlocks import FIRST_LOOK, DeadlockWait
 from ...batch import Batch
+from ...system.deadlocks import FIRST_LOOK, DeadlockWait
 from ..work.choices import ChosenWindows, Drawn
 from ..work.segments import BuiltSegment, SegmentRun
 from .moments import NO_CHOICES, NO_ORIGINS, NO_WORKERS

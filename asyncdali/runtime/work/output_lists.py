@@ -1,4 +1,4 @@
-"""What users get of the batches of an iteration: lists of tensors, in memory of their own, checked against what the user has declared."""
+"""Lists of tensors that users get of the batches of an iteration: in memory of their own, checked against declarations of the user."""
 
 from __future__ import annotations
 

@@ -100,14 +100,19 @@ def test_the_page_is_read():
     assert rules(text) == {"a": set(), "b": set(), "c": {"a", "b.x"}, "d": None}
 
 
+EVERYWHERE = {"messages", "system"}
+"""Rooms that any room may import."""
+
+
 def test_arrows():
-    """Any room may import private modules such as ``_files``. Private modules import no rooms."""
+    """Any room may import private modules and :data:`EVERYWHERE`."""
     wrong = []
     for path in modules():
         unit = name_of(path)[0]
         allowed = set() if unit.startswith("_") and unit not in RULES else RULES[unit]
         for target in imported(path) if allowed is not None else ():
-            if target and target[0] != unit and not target[0].startswith("_") and not is_within(target, allowed):
+            free = not target or target[0] in {unit, *EVERYWHERE} or target[0].startswith("_")
+            if not free and not is_within(target, allowed):
                 wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(target)}")
     assert not wrong, "\n".join(sorted(set(wrong)))
 

@@ -44,7 +44,7 @@ serialization of pipelines    | graph/serialize.py                  | graph/seri
 where an if splits a batch    | graph/conditionals.py               | graph/conditionals.py                    | def cut(
 the iterator for PyTorch      | plugin/pytorch.py                   | plugin/pytorch/iterator.py               | class DALIGenericIterator(
 the pool of host memory       | device/buffers.py                   | device/buffers.py                        | class BufferPool
-debug mode                    | pipeline/debug.py                   | pipeline/debug.py                        | class DebugPipeline(
+debug mode                    | pipeline/debug.py                   | pipeline/debug/debug_pipeline.py         | class DebugPipeline(
 compilation of CUDA sources   | device/cuda/compiler.py             | device/cuda/compiler.py                  | compile_using_nvrtc
 auto_augment                  | auto_aug/auto_augment.py            | auto_aug/auto_augment.py                 | def auto_augment(
 the matrix of mel_filter_bank | operators/audio/mel_filter_bank.py  | operators/audio/mel_filter_bank.py       | def mel_matrix(

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import asyncdali
-from asyncdali import backend, internal, ops, pipeline_def, plugin_manager, reducers, sysconfig, tensors, types
+from asyncdali import ops, pipeline_def, tensors, types
+from asyncdali.compat import backend, internal, plugin_manager, reducers, sysconfig
 from asyncdali.graph import dali_pipelines
 from asyncdali.plugin import triton
 from asyncdali.scripts import rec2idx, tfrecord2idx, wds2idx
@@ -125,7 +126,7 @@ def test_pickling_by_value():
 
 
 def test_dlpack_of_callbacks():
-    from asyncdali import python_function_plugin as plugin
+    from asyncdali.compat import python_function_plugin as plugin
 
     array = np.arange(6).reshape(2, 3)
     view = plugin.DLTensorToArray(plugin.ArrayToDLTensor(array))

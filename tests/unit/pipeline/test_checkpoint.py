@@ -428,7 +428,8 @@ def test_checkpoints_are_written_to_files(tmp_path):
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path, moment):
     script = """
 import os, sys
-from asyncdali import _files, checkpoint
+from asyncdali import checkpoint
+from asyncdali.system import files
 moment, path = sys.argv[1:]
 def die(*args):
     os._exit(9)
@@ -440,7 +441,7 @@ if moment == "write":
         def fileno(self): return self.file.fileno()
         def write(self, data):
             self.file.write(data[:3]); self.file.flush(); die()
-    _files.open = lambda *args, **options: Half(open(*args, **options))
+    files.open = lambda *args, **options: Half(open(*args, **options))
 else:
     setattr(os, moment, die)
 checkpoint.write(path, b"new" * 1000)

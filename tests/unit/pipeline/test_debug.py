@@ -17,9 +17,9 @@ from helpers.interrupted_places import PlacedInterrupts
 from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, math, ops, pipeline_def, types
-from asyncdali.pipeline.debug import DebugPipeline
-from asyncdali.pipeline.debug_calls import OperatorCall
-from asyncdali.pipeline.debug_definition import DataNodeDebug
+from asyncdali.pipeline.debug.calls import OperatorCall
+from asyncdali.pipeline.debug.debug_pipeline import DebugPipeline
+from asyncdali.pipeline.debug.definition import DataNodeDebug
 from asyncdali.pipeline.experimental import pipeline_def as experimental_pipeline_def
 from asyncdali.tensors import TensorListCPU, TensorListGPU
 
@@ -826,7 +826,7 @@ def test_an_interrupt_at_each_place_loses_no_outputs(everywhere):
             outputs.append(pipe.run())
 
         for place in places:
-            if not everywhere and not place.code.co_filename.endswith(("pipeline/debug.py", "pipeline/debug_definition.py")):
+            if not everywhere and not place.code.co_filename.endswith(("pipeline/debug/debug_pipeline.py", "pipeline/debug/definition.py")):
                 continue
             outputs.clear()
             with contextlib.suppress(KeyboardInterrupt):

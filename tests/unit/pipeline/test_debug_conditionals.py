@@ -14,7 +14,7 @@ import asyncdali.fn
 import asyncdali.types
 from asyncdali import fn, pipeline_def, types
 from asyncdali.pipeline import do_not_convert
-from asyncdali.pipeline.debug_definition import DataNodeDebug
+from asyncdali.pipeline.debug.definition import DataNodeDebug
 
 SIZE = 6
 BASE = {"batch_size": SIZE, "num_threads": 2, "device_id": None, "seed": 11, "enable_conditionals": True}

@@ -141,7 +141,7 @@ def test_functions_are_compared_by_what_they_reach(monkeypatch):
     assert not differences(program(), program(source=copied))  # another function, and other lines
     one = program()
     one.build()
-    from asyncdali.pipeline.comparing import side_of
+    from asyncdali.pipeline.replay.comparing import side_of
     from asyncdali.provenance.diff import diff
 
     side = side_of("A", one, Pipeline.deserialize)
@@ -156,7 +156,7 @@ def test_outputs_that_are_equal_for_a_while(files):
 
 
 def differences(one, two):
-    from asyncdali.pipeline.comparing import side_of
+    from asyncdali.pipeline.replay.comparing import side_of
     from asyncdali.provenance.diff import diff
 
     return diff(side_of("A", one, Pipeline.deserialize), side_of("B", two, Pipeline.deserialize))
@@ -298,7 +298,7 @@ def copied(files, tmp_path, changed=(20,)):
 
 
 def compared(one, two, contents=True):
-    from asyncdali.pipeline.comparing import side_of
+    from asyncdali.pipeline.replay.comparing import side_of
     from asyncdali.provenance.diff import diff
 
     return diff(side_of("A", one, Pipeline.deserialize), side_of("B", two, Pipeline.deserialize), contents)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.pipeline.rewinding import restart, rewind
+from asyncdali.pipeline.replay.rewinding import restart, rewind
 from asyncdali.plugin.base_iterator import BaseIterator, LastBatchPolicy
 
 COUNT, BATCH = 50, 4

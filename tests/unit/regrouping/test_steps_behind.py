@@ -12,8 +12,8 @@ from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
 from asyncdali.errors import CheckpointError
 from asyncdali.fleet import loader
-from asyncdali.pipeline import walking
-from asyncdali.pipeline.replaying import replay
+from asyncdali.pipeline.replay import run_parts, walked_groups, walking
+from asyncdali.pipeline.replay.replaying import replay
 from asyncdali.provenance.page import _form_of_boxes
 
 FILES = 40
@@ -259,7 +259,7 @@ def test_a_walk_that_jumps_comes_to_the_same_places(files, seed, monkeypatch):
         return tuple(mixed(files, random.Random(graph_seed)))
 
     def places(worth):
-        monkeypatch.setattr(walking, "_WORTH", worth)
+        monkeypatch.setattr(walked_groups, "_WORTH", worth)
         with closing(define()) as pipe:
             pipe.build()
             count = len(next(puller.parts for puller in pipe._core.session.producer.sources.pullers))
@@ -350,7 +350,7 @@ def test_a_walk_that_would_run_too_much_is_refused(monkeypatch):
         saved = pipe.checkpoint()
     with closing(selecting(checkpoint=saved)) as pipe, closing(selecting("label")) as planned:
         assert pipe.provenance(6).step == 6 and planned.provenance(6).step == 6
-    monkeypatch.setattr(walking, "MOST_RAW", 1)
+    monkeypatch.setattr(run_parts, "MOST_RAW", 1)
     with closing(selecting()) as pipe, pytest.raises(CheckpointError, match="1 raw iterations of part 0 were run"):
         pipe.provenance(1)
 

@@ -16,8 +16,9 @@ from helpers.processes import wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncdali import _forks, fn, types
+from asyncdali import fn, types
 from asyncdali.device.buffers import SMALL, BufferPool, size_class
+from asyncdali.system import forks
 
 BIG = 3 * SMALL
 
@@ -129,7 +130,7 @@ def test_a_forked_child_leaves_the_parents_memory_alone():
         try:
             before = len(pool._returned)
             del array
-            code = 0 if len(pool._returned) == before and _forks.pid == os.getpid() else 2
+            code = 0 if len(pool._returned) == before and forks.pid == os.getpid() else 2
         finally:
             os.write(write, bytes([code]))
             os._exit(code)

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import asyncdali.dynamic as ndd
-from asyncdali import Pipeline, _entered
+from asyncdali import Pipeline
 from asyncdali.graph import context
+from asyncdali.system.entered import Entered, Leave
 
 
 class Interrupted(BaseException):
@@ -31,7 +32,7 @@ class Stopped:
         self.reached = False
 
     def __call__(self, frame, event, argument):
-        if not frame.f_code.co_filename.endswith(("modes.py", "devices.py", "contexts.py", "context.py", "_entered.py", "threading.py")):
+        if not frame.f_code.co_filename.endswith(("modes.py", "devices.py", "contexts.py", "context.py", "entered.py", "threading.py")):
             return None
         frame.f_trace_opcodes = True
         if event in ("opcode", "call"):
@@ -157,13 +158,13 @@ def test_contexts_that_end_in_another_order() -> None:
 
 
 def test_many_entries_leave_nothing() -> None:
-    entered = _entered.Entered()
+    entered = Entered()
 
     class Context:
         def __enter__(self) -> None:
             entered.enter(self)
 
-        __exit__ = _entered.Leave(entered)
+        __exit__ = Leave(entered)
 
     for _ in range(1000):
         with Context():

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from asyncdali._processes import python_command
 from asyncdali.device.cuda import code_cache
+from asyncdali.system.processes import python_command
 from asyncdali.tooling import checks
 
 HOSTILE = "raise SystemExit('the working directory was imported from')"

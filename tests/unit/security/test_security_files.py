@@ -10,11 +10,12 @@ import pytest
 from helpers.containers import write_tar
 from helpers.pipelines import pipeline_of, run_script
 
-from asyncdali import _files, fn
-from asyncdali._files import replace_file
+from asyncdali import fn
 from asyncdali.readers.containers.indices import write_text
 from asyncdali.readers.tfrecord import tfrecord_index
 from asyncdali.readers.webdataset import webdataset_index
+from asyncdali.system import files
+from asyncdali.system.files import replace_file
 
 
 def mode(path):
@@ -76,8 +77,8 @@ def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
             made.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
         return descriptor
 
-    monkeypatch.setattr(_files.os, "replace", replace)
-    monkeypatch.setattr(_files.os, "open", open_)
+    monkeypatch.setattr(files.os, "replace", replace)
+    monkeypatch.setattr(files.os, "open", open_)
     replace_file(path, b"new")
     assert seen == made == [0o600]
 
@@ -108,7 +109,7 @@ def test_indices_keep_their_permissions(tmp_path):
 def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    monkeypatch.setattr(_files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space"):
         replace_file(path, b"new")
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["file"]
@@ -118,7 +119,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_temporary_names_cannot_be_foreseen(tmp_path, monkeypatch):
     """A link with the temporary name is not followed and not replaced."""
-    monkeypatch.setattr(_files.secrets, "token_hex", lambda size: "ab")
+    monkeypatch.setattr(files.secrets, "token_hex", lambda size: "ab")
     target = tmp_path / "target"
     target.write_bytes(b"target")
     (tmp_path / "file.ab.part").symlink_to(target)
@@ -130,15 +131,15 @@ def test_temporary_names_cannot_be_foreseen(tmp_path, monkeypatch):
 INTERRUPTED = """
     import gc, os, sys
     from helpers.interrupted_places import PlacedInterrupts
-    from asyncdali import _files
+    from asyncdali.system import files
 
     def opened():
         return {os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
 
     gc.disable()
     os.chdir(sys.argv[1])
-    interrupts = PlacedInterrupts(_files.replace_file)
-    came, call = 0, lambda: _files.replace_file("file", b"new", durable=True)
+    interrupts = PlacedInterrupts(files.replace_file)
+    came, call = 0, lambda: files.replace_file("file", b"new", durable=True)
     for place in interrupts.chosen(call, 1):
         with open("file", "wb") as file:
             file.write(b"old")

@@ -16,7 +16,7 @@ import pytest
 from helpers import browser as browsers
 from test_show import PICTURES, training
 
-from asyncdali.pipeline.replaying import replay
+from asyncdali.pipeline.replay.replaying import replay
 from asyncdali.tooling.page_server import PageServer, Wanted
 
 

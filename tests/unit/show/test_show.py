@@ -15,7 +15,7 @@ import asyncdali
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
 from asyncdali.errors import CheckpointError
-from asyncdali.pipeline.replaying import replay
+from asyncdali.pipeline.replay.replaying import replay
 from asyncdali.tensors.pictures import Marks, marks_of, picture_of
 from asyncdali.tensors.rendering import rendered, summary
 

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from asyncdali import demo
-from asyncdali._status_line import StatusLine
 from asyncdali.compiled import progress
+from asyncdali.messages.status_line import StatusLine
 from asyncdali.tooling import bench
 
 

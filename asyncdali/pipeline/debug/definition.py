@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from asyncdali_workers.interrupts import raised_by_signal
 
-from ..data_node import DataNode
-from ..errors import OperatorKeyError, refused
-from ..graph import context
-from ..graph.conditionals import where_tests_work
-from ..graph.node import Definition, OperatorInstance
-from ..operators.base import Role, Schema
-from ..options import PipelineOptions
-from ..runtime.work.immediate import Engine, repeated, stand_in
-from ..sources.external_source import ExternalInput
-from ..sources.sources import batch_size_of
-from ..tensors import TensorListCPU, TensorListGPU
-from ..types import DALIDataType
-from .debug_calls import SAME_ARGUMENTS, OperatorCall, SourceCall, copied, input_nodes, order_error, public_name, without_outputs
+from ...data_node import DataNode
+from ...errors import OperatorKeyError, refused
+from ...graph import context
+from ...graph.conditionals import where_tests_work
+from ...graph.node import Definition, OperatorInstance
+from ...operators.base import Role, Schema
+from ...options import PipelineOptions
+from ...runtime.work.immediate import Engine, repeated, stand_in
+from ...sources.external_source import ExternalInput
+from ...sources.sources import batch_size_of
+from ...tensors import TensorListCPU, TensorListGPU
+from ...types import DALIDataType
+from .calls import SAME_ARGUMENTS, OperatorCall, SourceCall, copied, input_nodes, order_error, public_name, without_outputs
 
 if TYPE_CHECKING:
-    from ..batch import Batch
+    from ...batch import Batch
 
 _SEEDS = 2**31 - 1
 

@@ -22,22 +22,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ..data_node import DataNode
-from ..errors import OperatorError, OperatorTypeError
-from ..graph import context
-from ..graph.constants import output_constant
-from ..options import PipelineOptions
-from ..runtime.work.immediate import Engine, repeated
-from ..tensors import TensorListCPU, TensorListGPU
-from ..tensors.lists import cpu_list
-from .closing import close_at_exit
-from .conversion import check_convertible, trace
-from .core import Core
-from .debug_definition import DataNodeDebug, DebugDefinition
-from .pipeline import Pipeline
+from ...data_node import DataNode
+from ...errors import OperatorError, OperatorTypeError
+from ...graph import context
+from ...graph.constants import output_constant
+from ...options import PipelineOptions
+from ...runtime.work.immediate import Engine, repeated
+from ...tensors import TensorListCPU, TensorListGPU
+from ...tensors.lists import cpu_list
+from ..closing import close_at_exit
+from ..conversion import check_convertible, trace
+from ..core import Core
+from ..pipeline import Pipeline
+from .definition import DataNodeDebug, DebugDefinition
 
 if TYPE_CHECKING:
-    from ..runtime.counting.statistics import Statistics
+    from ...runtime.counting.statistics import Statistics
 
 _WITHOUT = "is not available in debug mode (debug=True)"
 

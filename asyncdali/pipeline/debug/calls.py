@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from ..batch import Batch
-from ..errors import operator_error
-from ..graph.node import OperatorInstance
-from ..graph.plan import PlannedOperator
-from ..imperative.bricks import Brick, BrickEngine, CallGraph
-from ..imperative.cuda import GraphBrick
-from ..runtime.work.immediate import Engine, Immediate, stand_in
-from ..runtime.work.jobs import CompiledSamples
-from ..runtime.work.segments import BuiltSegment
-from ..sources.sources import Fed, Sources
+from ...batch import Batch
+from ...errors import operator_error
+from ...graph.node import OperatorInstance
+from ...graph.plan import PlannedOperator
+from ...imperative.bricks import Brick, BrickEngine, CallGraph
+from ...imperative.cuda import GraphBrick
+from ...runtime.work.immediate import Engine, Immediate, stand_in
+from ...runtime.work.jobs import CompiledSamples
+from ...runtime.work.segments import BuiltSegment
+from ...sources.sources import Fed, Sources
 
 SAME_ARGUMENTS = "In debug mode an operator must be called with the same constant arguments in every iteration."
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import checkpoint as checkpoints
-from ..dali_files import checkpoints as dali_checkpoints
-from ..errors import CheckpointError
-from ..sources.group import Group
-from .front import Front, core_of
+from ... import checkpoint as checkpoints
+from ...dali_files import checkpoints as dali_checkpoints
+from ...errors import CheckpointError
+from ...sources.group import Group
+from ..front import Front, core_of
 
 if TYPE_CHECKING:
-    from ..graph.node import OperatorInstance
-    from ..provenance.sides import Side
-    from ..runtime.session import Session
+    from ...graph.node import OperatorInstance
+    from ...provenance.sides import Side
+    from ...runtime.session import Session
 
 
 def side_of(label: str, what: Any, deserialize: Callable[[bytes], Front]) -> Side:
@@ -22,7 +22,7 @@ def side_of(label: str, what: Any, deserialize: Callable[[bytes], Front]) -> Sid
 
     RuntimeError for bytes of another kind.
     """
-    from ..provenance.sides import checkpoint_side
+    from ...provenance.sides import checkpoint_side
 
     if isinstance(what, Front):
         return _pipeline_side(label, what)
@@ -43,9 +43,10 @@ def side_of(label: str, what: Any, deserialize: Callable[[bytes], Front]) -> Sid
 
 
 def _pipeline_side(label: str, pipeline: Front) -> Side:
-    from ..graph.plan import build_plan
-    from ..provenance.sides import plan_side, session_side
-    from .replaying import provenance_behind, replay
+    from ...graph.plan import build_plan
+    from ...provenance.sides import plan_side, session_side
+    from .behind import provenance_behind
+    from .replaying import replay
 
     core = core_of(pipeline)
     instances = core.definition.instances
@@ -64,8 +65,8 @@ def _pipeline_side(label: str, pipeline: Front) -> Side:
 
 def _code(session: Session, instances: Sequence[OperatorInstance]) -> dict[str, str]:
     """Descriptions of functions and objects of the user: arguments of operators, and sources."""
-    from ..engines.wire.reach import reached_from
-    from ..provenance.sides import regrouped, sessions
+    from ...engines.wire.reach import reached_from
+    from ...provenance.sides import regrouped, sessions
 
     used = {planned.spec.name for one in sessions(session) for planned in one.plan.operators}
     whole = list(instances)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from .. import checkpoint as checkpoints
-from ..errors import CheckpointError
-from ..operators.base import Role
-from ..runtime.order.claims import take_next
-from .front import core_of
+from ... import checkpoint as checkpoints
+from ...errors import CheckpointError
+from ...operators.base import Role
+from ...runtime.order.claims import take_next
+from ..front import core_of
 
 if TYPE_CHECKING:
-    from ..options import PipelineOptions
-    from .core import Core
-    from .pipeline import Pipeline
+    from ...options import PipelineOptions
+    from ..core import Core
+    from ..pipeline import Pipeline
 
 
 def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
