@@ -12,14 +12,7 @@ if TYPE_CHECKING:
     from ..sources.pullers import Puller
     from .order.executor import Executor
     from .order.placement import Placement
-    from .work.segments import BuiltSegment, SegmentRun
-
-
-class Remote(Protocol):
-    """Makes one segment in another process."""
-
-    def begin(self, run: SegmentRun) -> None:
-        """Make the segment for an iteration and call :meth:`Executor.finish_segment` when it is done. Runs on the loop's thread."""
+    from .work.segments import BuiltSegment
 
 
 class Engines(Protocol):

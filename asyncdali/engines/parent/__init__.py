@@ -1,6 +1,7 @@
 """The training process: it starts, watches and replaces engines, and asks them for iterations.
 
     pool.py                    engines are started, watched and replaced
+    engine_process.py          one engine: its socket, and the parts of its memory that are used here
     starting.py                the time limit of an engine that starts
     ordered.py                 requests and answers in the order of iterations
     loader.py                  the same for engines of this machine; its parts are

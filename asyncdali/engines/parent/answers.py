@@ -15,8 +15,8 @@ from ..wire.failures import EngineError, packed, unpacked
 from .places import EnginePlace, Request
 
 if TYPE_CHECKING:
+    from .engine_process import EngineProcess
     from .loader import Loader
-    from .pool import EngineProcess
 
 
 class Answers:

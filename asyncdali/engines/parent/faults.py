@@ -12,8 +12,8 @@ from .search import Search
 from .starting import CHECKS
 
 if TYPE_CHECKING:
+    from .engine_process import EngineProcess
     from .loader import Loader
-    from .pool import EngineProcess
 
 WATCHING = 1.0
 """Longest interval (s) between two checks for engines that have not answered for `engine_timeout`."""

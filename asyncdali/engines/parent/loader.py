@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...errors import PipelineClosed
 from ...graph.plan import Plan
@@ -29,7 +29,27 @@ from .sending import Sender
 from .source_requests import SourceRequests
 
 if TYPE_CHECKING:
-    from .pool import EnginePool, EngineProcess
+    from ...device.buffers import BufferPool
+    from ..wire.blocks import OwnBlocks
+    from .engine_process import EngineProcess
+
+
+class Engines(Protocol):
+    """The part of a pool of engines that a loader uses."""
+
+    engines: list[EngineProcess]
+    timeout: float | None
+    pool: BufferPool | None
+    own: OwnBlocks
+
+    def launch(self, number: int) -> EngineProcess:
+        """Start an engine."""
+
+    def refusal(self, engine: EngineProcess, header: dict[str, Any]) -> str:
+        """Why an engine that is ready cannot be used; empty: it can."""
+
+    def progressed(self, engine: EngineProcess, process: int) -> None:
+        """A process of an engine was born."""
 
 
 class Loader(Ordered[Request]):
@@ -42,7 +62,7 @@ class Loader(Ordered[Request]):
     kind = Request
 
     def __init__(
-        self, pool: EnginePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop | BesideEngines
+        self, pool: Engines, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop | BesideEngines
     ):
         super().__init__(cut, plan, executor, segment, placement)
         self._caller: LoopThread | Receiving = placement.thread

@@ -64,7 +64,7 @@ Kind = TypeVar("Kind", bound=Asked)
 
 
 class Ordered(Generic[Kind]):
-    """Runs the segment before the cut elsewhere (``runtime.engine_protocol.Remote``), and delivers it in the order of iterations."""
+    """Runs the segment before the cut elsewhere (``runtime.work.segments.Remote``), and delivers it in the order of iterations."""
 
     kind: type[Kind]
 

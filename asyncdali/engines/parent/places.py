@@ -11,7 +11,7 @@ from .search import Search
 from .sources import Call
 
 if TYPE_CHECKING:
-    from .pool import EngineProcess
+    from .engine_process import EngineProcess
 
 WINDOW = 2
 """Iterations in flight per engine: an engine plans the second while its threads work on the first."""

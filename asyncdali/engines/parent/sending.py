@@ -12,8 +12,8 @@ from ..wire.encoding import Frame, Packer
 from .places import WINDOW_OF_GPU, EnginePlace, Request
 
 if TYPE_CHECKING:
+    from .engine_process import EngineProcess
     from .loader import Loader
-    from .pool import EngineProcess
 
 
 class Sender:

@@ -15,8 +15,8 @@ from .places import EnginePlace, Request
 from .sources import Call
 
 if TYPE_CHECKING:
+    from .engine_process import EngineProcess
     from .loader import Loader
-    from .pool import EngineProcess
 
 SOURCE_DEATHS = 3
 """A call of a source fails when this number of engines ended in it. Another program may have killed one or two of these engines."""

@@ -6,7 +6,8 @@ import contextlib
 import itertools
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,6 @@ from ...sources.ports import Port
 from ...sources.prefetch import AheadPuller
 from ...types import DALIDataType
 from ..wire.blocks import Lease
-
-if TYPE_CHECKING:
-    from .pool import EnginePool
 
 AHEAD = 2
 """Calls in flight per engine: the engine's thread finds the next call when one is done."""
@@ -95,10 +93,11 @@ class EnginePuller(AheadPuller):
     kind = "engines"
     elsewhere = stands_in = True
 
-    def __init__(self, group: Group, ports: dict[str, Port], batch_size: int, pool: EnginePool, number: int):
+    def __init__(self, group: Group, ports: dict[str, Port], batch_size: int, number: int, ahead: int, call: Callable[[Call], None]):
+        """`call` asks an engine; at most `ahead` calls are in flight."""
         super().__init__(group, ports, batch_size)
-        self._pool, self._number = pool, number
-        self.ahead = AHEAD * pool.count
+        self._call, self._number = call, number
+        self.ahead = ahead
 
     def start(self) -> None:
         """Do nothing: only :meth:`pull` knows the pipeline's iteration, so requests begin there."""
@@ -106,7 +105,7 @@ class EnginePuller(AheadPuller):
     def _ask(self, iteration: int) -> Call:
         assert self.index is not None
         call = Call(self._number, iteration, self.epoch, self.index + iteration - self.iteration)
-        self._pool.loader.sources.call(call)
+        self._call(call)
         return call
 
     def _answer(self, asked: Call) -> dict[str, Batch]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from ..work.jobs import CompiledSamples, Job, Jobs, Waiting
 from ..work.segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
 from .admission import Admission
 from .placement import Placement, usual
-from .record import Beside, MakeBeside, Record, RecordLane
+from .record import Record, RecordLane
 from .scheduler import Scheduler, assign_streams
 from .stages import CLOSING, Stages
 
@@ -42,6 +42,16 @@ log = logging.getLogger("asyncdali")
 
 _READ_TOGETHER = 6
 """Most batches of files that are read together for a GPU. Each job of reading is one more entry into the interpreter."""
+
+
+class Beside(Protocol):
+    """Begins iterations beside each other (``lanes.IterationLanes``)."""
+
+    def admit(self, record: Record) -> None: ...
+    def leave(self, record: Record) -> None: ...
+
+
+MakeBeside: TypeAlias = Callable[[Sequence[BuiltSegment], Callable[[list[BuiltSegment]], RecordLane]], Beside]
 
 
 class Loaded(NamedTuple):

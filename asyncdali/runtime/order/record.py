@@ -6,40 +6,45 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from ...batch import Batch
 from ...system.deadlocks import FIRST_LOOK, DeadlockWait
 from ..work.choices import ChosenWindows, Drawn
-from ..work.segments import BuiltSegment, SegmentRun
 from .moments import NO_CHOICES, NO_ORIGINS, NO_WORKERS
 
 if TYPE_CHECKING:
     from ...device.cuda.gates import CompletionGate
+
+
+class NumberedSegment(Protocol):
+    """The part of a segment that a lane uses."""
+
+    index: int
+    backend: str
+
 
 class RecordLane(Protocol):
     """The part of a ``scheduler.Scheduler`` that an executor uses."""
 
     def begin_at(self, index: int) -> None: ...
     def admit(self, record: Record) -> None: ...
-    def planned(self, segment: BuiltSegment, record: Record) -> None: ...
-    def done(self, segment: BuiltSegment, record: Record) -> bool: ...
+    def planned(self, segment: NumberedSegment, record: Record) -> None: ...
+    def done(self, segment: NumberedSegment, record: Record) -> bool: ...
     def pump(self) -> None: ...
 
 
-class Beside(Protocol):
-    """Begins iterations beside each other (``lanes.IterationLanes``)."""
-
-    def admit(self, record: Record) -> None: ...
-    def leave(self, record: Record) -> None: ...
+Phases = TypeVar("Phases", bound=Callable[..., object])
+_RUNS: set[CodeType] = set()
 
 
-MakeBeside: TypeAlias = Callable[[Sequence[BuiltSegment], Callable[[list[BuiltSegment]], RecordLane]], Beside]
-
-_PHASES = SegmentRun.phases.__code__
+def runs_record(function: Phases) -> Phases:
+    """Mark a method that runs a part of the iteration ``self.record``, so that frames of it are found (:meth:`Record.runs_in`)."""
+    _RUNS.add(function.__code__)
+    return function
 
 
 class Record:
@@ -116,7 +121,7 @@ class Record:
 
     def runs_in(self, frame: FrameType) -> bool:
         """Whether a frame runs a segment of this iteration."""
-        return frame.f_code is _PHASES and frame.f_locals["self"].record is self
+        return frame.f_code in _RUNS and frame.f_locals["self"].record is self
 
     def _forget(self, wake: Callable[[], None]) -> None:
         """Undo :meth:`on_finished`."""

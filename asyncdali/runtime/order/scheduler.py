@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from ...device.base import Stream
 from ...types import OperatorConcurrency, StreamPolicy
 from ..work.segments import BuiltSegment
-from .record import Record
+from .record import NumberedSegment, Record
 
 
 class Scheduler:
@@ -43,7 +43,7 @@ class Scheduler:
         self._records[record.index] = record
         self.pump()
 
-    def planned(self, segment: BuiltSegment, record: Record) -> None:
+    def planned(self, segment: NumberedSegment, record: Record) -> None:
         """The segment's positions after this iteration are known, so the next iteration may be planned.
 
         Reported once or twice per iteration; the second report may come when the next iteration is already being planned.
@@ -52,7 +52,7 @@ class Scheduler:
             del self._planning[segment.index]
             self._busy_backends.discard(segment.backend)
 
-    def done(self, segment: BuiltSegment, record: Record) -> bool:
+    def done(self, segment: NumberedSegment, record: Record) -> bool:
         """The segment is done for this record. Returns True if the whole record is done."""
         self.planned(segment, record)
         self._running -= 1

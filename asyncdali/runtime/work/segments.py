@@ -24,7 +24,7 @@ from ...graph.peephole import enabled
 from ...graph.plan import PlannedOperator, Segment
 from ...operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step, Trait
 from ..counting.segment_counters import Lap, OperatorCounters, SegmentCounters
-from ..engine_protocol import Remote
+from ..order.record import Record, runs_record
 from ..templates import Templates, operator_templates, segment_templates
 from ..templates.whole import TooLargeOutput
 from . import branches
@@ -36,12 +36,18 @@ from .pace import AWAITED_FILES_NS, AWAITED_NS, Pace
 if TYPE_CHECKING:
     from ...device.cuda.device import CudaStream
     from ..counting.memory_statistics import MemoryStatistics
-    from ..order.record import Record
 
 log = logging.getLogger("asyncdali")
 
 MAX_SCRATCH = 64 << 20
 """A larger intermediate result of a sample is placed in pooled memory instead of every thread's scratch memory."""
+
+
+class Remote(Protocol):
+    """Makes one segment in another process."""
+
+    def begin(self, run: SegmentRun) -> None:
+        """Make the segment for an iteration and call :meth:`Executor.finish_segment` when it is done. Runs on the loop's thread."""
 
 
 class BuiltOperator:
@@ -219,6 +225,7 @@ class SegmentRun:
         self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
         self._job: CompiledSamples | None = None  # of an iteration that is copied
 
+    @runs_record
     def phases(self) -> Jobs:
         """Yield the jobs of this run. Raises the error of the iteration."""
         steps: Steps = []

@@ -207,18 +207,11 @@ def test_no_circle_of_more_than_three_modules():
     assert not [circle for circle in circles_of_modules(types=False) if len(circle) > 3]
 
 
-LARGE_CIRCLES = {"runtime": 12, "engines": 9}
-"""Rooms with a circle of more than five modules, if imports for types count, and its size. The numbers may only fall."""
-
-
 def test_circles_of_types_are_small():
     """An import in a type-checking block counts: whoever reads one module of a circle has to read all. Types of several modules belong into
     a module of their own, or into a protocol beside the code that uses them.
     """
-    large = [circle for circle in circles_of_modules(types=True) if len(circle) > 5]
-    found = {circle[0].partition(".")[0]: len(circle) for circle in large}
-    assert len(found) == len(large), large
-    assert found == LARGE_CIRCLES, "a number that fell must be written down"
+    assert not [circle for circle in circles_of_modules(types=True) if len(circle) > 5]
 
 
 def test_inner_rooms_do_not_import_the_pipeline():
