@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .engine_process import EngineProcess
 
 
-class Engines(Protocol):
+class StartedEngines(Protocol):
     """The part of a pool of engines that a loader uses."""
 
     engines: list[EngineProcess]
@@ -62,7 +62,7 @@ class Loader(Ordered[Request]):
     kind = Request
 
     def __init__(
-        self, pool: Engines, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop | BesideEngines
+        self, pool: StartedEngines, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment, placement: OnLoop | BesideEngines
     ):
         super().__init__(cut, plan, executor, segment, placement)
         self._caller: LoopThread | Receiving = placement.thread
