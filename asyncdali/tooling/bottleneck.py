@@ -19,7 +19,8 @@ _BUSY_SHARED = 0.5
 """The same on processors that other programs use: waking up and handing over wait for a processor, too."""
 _FEW = 0.1
 """Other programs with a smaller share of the processor time that the pipeline wants do not matter."""
-_WAITS = 0.08  # a consumer that waits for a smaller share of the time is not delayed
+WAITS = 0.08
+"""A consumer that waits for a smaller share of the time is not delayed."""
 _COMPUTES = 0.25
 """From this share of processor time in the elapsed time, a part computes rather than waits. Sleeping takes almost no processor time. On a
 shared machine, computing gets less of a processor: the time in which a thread waited for one counts as computing, too."""
@@ -79,6 +80,8 @@ class _Case:
         self.elapsed = statistics.elapsed_seconds
         self.waits = statistics.consumer.wait_seconds / self.elapsed
         self.asks = sum(source.wait_seconds for source in statistics.sources) / self.elapsed
+        self.asks_ahead = sum(source.wait_seconds for source in statistics.sources if source.kind in ("awaited", "parallel")) / self.elapsed
+        """The consumer waits in this share of the time, too: for sources that make their batches ahead, elsewhere."""
         self.threads = statistics.threads
         self.thread_share = self.threads.busy_seconds / (self.elapsed * self.threads.count)
 
@@ -148,7 +151,7 @@ def _ratio(part: float, whole: float) -> float:
 
 def _sources(case: _Case) -> Bottleneck | None:
     """The call of a source takes the time."""
-    if case.asks < 0.25 or case.asks < case.waits:
+    if max(case.waits, WAITS if case.asks_ahead > WAITS else 0.25) > case.asks:
         return None
     source = max(case.statistics.sources, key=lambda item: item.wait_seconds)
     share = case.share(source.wait_seconds)
@@ -193,11 +196,14 @@ def _workers(case: _Case, source: Any, share: float) -> Bottleneck:
 
 def _consumer(case: _Case) -> Bottleneck | None:
     """The pipeline waits for the consumer."""
-    if case.waits > _WAITS or case.asks > 0.25:
+    waits = case.waits + case.asks_ahead
+    if waits > WAITS or case.asks > 0.25:
         return None
     away = case.share(case.statistics.consumer.away_seconds)
+    called = case.asks - case.asks_ahead
+    calls = f", calls sources {percent(called)}," if called > WAITS else ""
     return Bottleneck(
-        "consumer", "", away, f"the consumer takes {percent(away)} of the time for itself and waits for batches {percent(case.waits)}",
+        "consumer", "", away, f"the consumer takes {percent(away)} of the time for itself{calls} and waits for batches {percent(waits)}",
         f"the pipeline keeps up; make the training step faster ({case.threads_are()})",
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .bottleneck import WAITS
 from .sharing import WORKERS
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def _held_by_the_step(found: Measurement) -> float:
 
 def _awaited(told: dict[str, Any], elapsed: float) -> float:
     """The summed latency of the awaited source that limits the rate (Little's law: all batches asked for are on their way); else 0."""
-    waits = [item for item in told["sources"] if item["kind"] == "awaited" and item["wait_seconds"] > 0.25 * elapsed]
+    waits = [item for item in told["sources"] if item["kind"] == "awaited" and item["wait_seconds"] > WAITS * elapsed]
     return max((elapsed * max(1, item["prefetch"]) for item in waits), default=0.0)
 
 

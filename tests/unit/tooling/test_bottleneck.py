@@ -113,6 +113,31 @@ def test_an_awaited_source():
     assert found.kind == "source" and "with 2 batches asked for ahead" in found.finding and "max_concurrency" in found.advice
 
 
+@pytest.mark.parametrize(
+    ("asks", "away", "kind"), [(0.4, 9.4, "consumer"), (1.0, 8.8, "source"), (2.3, 7.4, "source"), (4.0, 5.7, "source")]
+)
+@pytest.mark.parametrize("ahead", ["awaited", "parallel"])
+def test_a_source_that_is_a_little_slower_than_the_consumer(asks, away, kind, ahead):
+    """A source of 20 ms beside a step of 15 ms: the consumer waits for the source in 23 % of the time, and the source is the limit."""
+    slow = replace(
+        source(kind=ahead, wait_seconds=asks), consumer=ConsumerStatistics(100, 3200, 0, 0.1, away, 20.0),
+        workers=WorkerStatistics(2, 400, 3200, 9.0, 30.0, 10**6, 0, 2),
+    )  # fmt: skip
+    found = find(slow, cores=8)
+    assert found.kind == kind
+    assert kind != "consumer" or "waits for batches 5 %" in found.finding
+
+
+def test_a_source_that_waits_less_than_other_parts_is_not_the_limit():
+    busy = replace(BUSY, sources=(replace(source(kind="awaited", wait_seconds=1.0).sources[0]),))
+    assert find(busy, cores=8).kind == "threads"
+
+
+def test_calls_of_sources_beside_a_slow_consumer_are_named():
+    found = find(replace(source(wait_seconds=2.0), consumer=ConsumerStatistics(100, 3200, 0, 0.1, 7.8, 20.0)), cores=8)
+    assert found.finding == "the consumer takes 78 % of the time for itself, calls sources 20 %, and waits for batches 1 %"
+
+
 def test_busy_workers():
     workers = WorkerStatistics(2, 400, 3200, 19.0, 30.0, 10**6, 0, 2)
     found = find(replace(source(kind="parallel"), workers=workers), cores=8)

@@ -148,3 +148,10 @@ def test_a_setting_with_a_gain_below_3_percent_is_not_advised():
     assert what_if.WhatIf(NONE, ONE, rows).first is None
     better = what_if.Forecast("prefetch_queue_depth", 4, 150.0, 1.5, "threads", True)
     assert what_if.WhatIf(NONE, ONE, [*rows, better]).first is better
+
+
+@pytest.mark.parametrize(("waited", "latency"), [(0.5, 0.0), (2.3, 0.2), (6.0, 0.2)])
+def test_an_awaited_source_limits_the_rate_if_the_consumer_waits_for_it(waited, latency):
+    """With one batch asked for ahead, the rate is that of the answers: 50 batches in 10 s take 0.2 s each, however long the step is."""
+    told = {"sources": [{"kind": "awaited", "wait_seconds": waited, "prefetch": 1}]}
+    assert what_if._awaited(told, 10.0) / 50 == latency
