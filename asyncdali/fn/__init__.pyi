@@ -239,7 +239,32 @@ def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, a
     - Arguments that may be per frame: `blue_position`
     """
 
-def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = 1, batch_processing: bool | None = True, output_layouts: str | Sequence[str] | None = None, synchronize_stream: bool | None = True, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
+@overload
+def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: Literal[1] | None = 1, batch_processing: bool | None = True, output_layouts: str | Sequence[str] | None = None, synchronize_stream: bool | None = True, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
+    """Like `python_function`, with DLPack capsules instead of arrays. Inputs are not copied, except records in mapped
+    files, because libraries do not respect read-only memory. The function is called once per batch, with lists of capsules,
+    unless `batch_processing=False`.
+
+    On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
+
+    - Input 0 and further ones (data): types: any
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
+
+@overload
+def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: Literal[0, 2, 3, 4, 5, 6, 7, 8, 9], batch_processing: bool | None = True, output_layouts: str | Sequence[str] | None = None, synchronize_stream: bool | None = True, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
+    """Like `python_function`, with DLPack capsules instead of arrays. Inputs are not copied, except records in mapped
+    files, because libraries do not respect read-only memory. The function is called once per batch, with lists of capsules,
+    unless `batch_processing=False`.
+
+    On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
+
+    - Input 0 and further ones (data): types: any
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
+
+@overload
+def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int, batch_processing: bool | None = True, output_layouts: str | Sequence[str] | None = None, synchronize_stream: bool | None = True, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Like `python_function`, with DLPack capsules instead of arrays. Inputs are not copied, except records in mapped
     files, because libraries do not respect read-only memory. The function is called once per batch, with lists of capsules,
     unless `batch_processing=False`.
@@ -260,6 +285,27 @@ def dump_image(input_0: Any, /, *, input_layout: str | None = "HWC", suffix: str
     - Output 0: type, dimensions and layout as input 0
     """
 
+@overload
+def element_extract(input_0: Any, /, *, element_map: int | tuple[int], name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
+    """Selects frames of sequences: one output per index in `element_map`.
+
+    The input must have a layout that begins with F, or none, and at least two dimensions.
+
+    - Input 0 (sequences): types: numbers, BOOL, enumerations; dimensions: 2 or more; layouts: F first
+    - Output 0 and further ones: type: as input 0; dimensions: as input 0 without its first axis; layout: as input 0 without its first axis
+    """
+
+@overload
+def element_extract(input_0: Any, /, *, element_map: tuple[int, int] | tuple[int, int, int] | tuple[int, int, int, int], name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
+    """Selects frames of sequences: one output per index in `element_map`.
+
+    The input must have a layout that begins with F, or none, and at least two dimensions.
+
+    - Input 0 (sequences): types: numbers, BOOL, enumerations; dimensions: 2 or more; layouts: F first
+    - Output 0 and further ones: type: as input 0; dimensions: as input 0 without its first axis; layout: as input 0 without its first axis
+    """
+
+@overload
 def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Selects frames of sequences: one output per index in `element_map`.
 
@@ -574,7 +620,8 @@ def preemphasis_filter(input_0: Any, /, *, border: Literal["zero", "clamp", "ref
     - Example: [1.0, 2.0, 4.0] with `preemph_coeff=0.5` gives [0.5, 1.5, 3.0]
     """
 
-def python_function(*inputs: Any, function: Any, num_outputs: int | None = 1, batch_processing: bool | None = False, output_layouts: str | Sequence[str] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
+@overload
+def python_function(*inputs: Any, function: Any, num_outputs: Literal[1] | None = 1, batch_processing: bool | None = False, output_layouts: str | Sequence[str] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Calls a Python function for each sample (or batch), in order, one call at a time.
 
     The function gets numpy arrays over the pipeline's memory, which it must not change. It returns arrays. It is also
@@ -587,7 +634,35 @@ def python_function(*inputs: Any, function: Any, num_outputs: int | None = 1, ba
     - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
-def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = True, allow_no_crop: bool | None = True, aspect_ratio: float | Sequence[float] | None = (1.0, 1.0), bbox_layout: str | None = None, bbox_prune_threshold: float | None = None, crop_shape: int | Sequence[int] | DataNode | None = None, input_shape: int | Sequence[int] | DataNode | None = None, ltrb: bool | None = True, num_attempts: int | None = 1, output_bbox_indices: bool | None = False, quiet: bool | None = False, scaling: float | Sequence[float] | None = (1.0, 1.0), shape_layout: str | None = None, threshold_type: Literal["iou", "overlap"] | None = "iou", thresholds: float | Sequence[float] | None = (0.0,), total_num_attempts: int | None = -1, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
+@overload
+def python_function(*inputs: Any, function: Any, num_outputs: Literal[0, 2, 3, 4, 5, 6, 7, 8, 9], batch_processing: bool | None = False, output_layouts: str | Sequence[str] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
+    """Calls a Python function for each sample (or batch), in order, one call at a time.
+
+    The function gets numpy arrays over the pipeline's memory, which it must not change. It returns arrays. It is also
+    called if nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+
+    On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's
+    current stream is the pipeline's stream, so the function's work is ordered without waiting. Its results are copied.
+
+    - Input 0 and further ones (data): types: any
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
+
+@overload
+def python_function(*inputs: Any, function: Any, num_outputs: int, batch_processing: bool | None = False, output_layouts: str | Sequence[str] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
+    """Calls a Python function for each sample (or batch), in order, one call at a time.
+
+    The function gets numpy arrays over the pipeline's memory, which it must not change. It returns arrays. It is also
+    called if nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+
+    On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's
+    current stream is the pipeline's stream, so the function's work is ordered without waiting. Its results are copied.
+
+    - Input 0 and further ones (data): types: any
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
+
+def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = True, allow_no_crop: bool | None = True, aspect_ratio: float | Sequence[float] | None = (1.0, 1.0), bbox_layout: str | None = None, bbox_prune_threshold: float | None = None, crop_shape: int | Sequence[int] | DataNode | None = None, input_shape: int | Sequence[int] | DataNode | None = None, ltrb: bool | None = True, num_attempts: int | None = 1, output_bbox_indices: bool | None = False, quiet: bool | None = False, scaling: float | Sequence[float] | None = (1.0, 1.0), shape_layout: str | None = None, threshold_type: Literal["iou", "overlap"] | None = "iou", thresholds: float | Sequence[float] | None = (0.0,), total_num_attempts: int | None = -1, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
     """Draws a crop window with a given overlap with boxes. Boxes are moved into the window; boxes outside are dropped.
 
     Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
@@ -662,6 +737,18 @@ def resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataTyp
 
 @overload
 def resize(input_0: Any, /, *, save_attrs: Literal[True], antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
+    """Resizes images.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
+    Layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW; element types UINT8, INT16, UINT16, FLOAT.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
+    """
+
+@overload
+def resize(input_0: Any, /, *, save_attrs: bool | None, antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Resizes images.
 
     The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
@@ -864,7 +951,7 @@ def caffe2_reader(*inputs: Any, **arguments: Any) -> Any:
 def caffe_reader(*inputs: Any, **arguments: Any) -> Any:
     """Deprecated name of ``fn.readers.caffe``."""
 
-def coco_reader(*inputs: Any, **arguments: Any) -> Any:
+def coco_reader(*inputs: Any, **arguments: Any) -> list[DataNode]:
     """Deprecated name of ``fn.readers.coco``."""
 
 def coin_flip(*inputs: Any, **arguments: Any) -> DataNode:
@@ -903,7 +990,7 @@ def numpy_reader(*inputs: Any, **arguments: Any) -> DataNode:
 def sequence_reader(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.readers.sequence``."""
 
-def tfrecord_reader(*inputs: Any, **arguments: Any) -> Any:
+def tfrecord_reader(*inputs: Any, **arguments: Any) -> dict[str, DataNode]:
     """Deprecated name of ``fn.readers.tfrecord``."""
 
 def transform_translation(*inputs: Any, **arguments: Any) -> DataNode:

@@ -7,7 +7,36 @@ from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+from typing import overload
 
+@overload
+def caffe(*, path: str | Sequence[str], image_available: Literal[True] | None = True, label_available: Literal[True] | None = True, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
+
+    An image is the bytes of an encoded file (1-D UINT8). If the record says that it is not encoded, or says nothing and has as
+    many bytes as its shape, its planes become an image of the shape (height, width, channels). The label is INT32, shape (1,), or
+    (0,) for a record without a label.
+    """
+
+@overload
+def caffe(*, path: str | Sequence[str], image_available: Literal[False], label_available: bool | None = True, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
+
+    An image is the bytes of an encoded file (1-D UINT8). If the record says that it is not encoded, or says nothing and has as
+    many bytes as its shape, its planes become an image of the shape (height, width, channels). The label is INT32, shape (1,), or
+    (0,) for a record without a label.
+    """
+
+@overload
+def caffe(*, path: str | Sequence[str], label_available: Literal[False], image_available: bool | None = True, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
+
+    An image is the bytes of an encoded file (1-D UINT8). If the record says that it is not encoded, or says nothing and has as
+    many bytes as its shape, its planes become an image of the shape (height, width, channels). The label is INT32, shape (1,), or
+    (0,) for a record without a label.
+    """
+
+@overload
 def caffe(*, path: str | Sequence[str], image_available: bool | None = True, label_available: bool | None = True, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
 
@@ -16,6 +45,19 @@ def caffe(*, path: str | Sequence[str], image_available: bool | None = True, lab
     (0,) for a record without a label.
     """
 
+@overload
+def caffe2(*, path: str | Sequence[str], num_labels: int | None = 1, label_type: Literal[0, 1, 2, 3] | None = 0, image_available: Literal[True] | None = True, additional_inputs: int | None = 0, bbox: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads images and labels from LMDB databases of Caffe2 ``TensorProtos`` records, in the order of their keys.
+
+    A record holds, in this order, the image, the label (`label_type` 3: indices, then weights), `additional_inputs` tensors and the
+    bounding box. Outputs: the image as an encoded file (1-D UINT8), or HWC if it is stored as BYTE; the label; the additional vectors;
+    the box (INT32, shape (4,)).
+
+    `label_type`: 0, one number (INT32 or FLOAT as stored, shape (1,)); 1, indices, which give `num_labels` zeros and ones; 2, a
+    vector as stored; 3, indices and weights, which give `num_labels` numbers (FLOAT); 4, no label and no output for it.
+    """
+
+@overload
 def caffe2(*, path: str | Sequence[str], num_labels: int | None = 1, label_type: int | None = 0, image_available: bool | None = True, additional_inputs: int | None = 0, bbox: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Reads images and labels from LMDB databases of Caffe2 ``TensorProtos`` records, in the order of their keys.
 
@@ -27,7 +69,7 @@ def caffe2(*, path: str | Sequence[str], num_labels: int | None = 1, label_type:
     vector as stored; 3, indices and weights, which give `num_labels` numbers (FLOAT); 4, no label and no output for it.
     """
 
-def coco(*, file_root: str | None = None, annotations_file: str | None = "", avoid_class_remapping: bool | None = False, image_ids: bool | None = False, images: str | Sequence[str] | None = None, include_iscrowd: bool | None = True, ltrb: bool | None = False, masks: bool | None = False, pixelwise_masks: bool | None = False, polygon_masks: bool | None = False, preprocessed_annotations: str | None = "", ratio: bool | None = False, save_preprocessed_annotations: bool | None = False, save_preprocessed_annotations_dir: str | None = "", size_threshold: float | None = 0.1, skip_empty: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
+def coco(*, file_root: str | None = None, annotations_file: str | None = "", avoid_class_remapping: bool | None = False, image_ids: bool | None = False, images: str | Sequence[str] | None = None, include_iscrowd: bool | None = True, ltrb: bool | None = False, masks: bool | None = False, pixelwise_masks: bool | None = False, polygon_masks: bool | None = False, preprocessed_annotations: str | None = "", ratio: bool | None = False, save_preprocessed_annotations: bool | None = False, save_preprocessed_annotations_dir: str | None = "", size_threshold: float | None = 0.1, skip_empty: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
     """Reads encoded images and their annotations in the COCO format.
 
     Images are ordered by their ids (or as listed in `images`). Outputs: the image's bytes (1-D UINT8), boxes (FLOAT, shape (n, 4), as
@@ -55,6 +97,63 @@ def mxnet(*, path: str | Sequence[str], index_path: str | Sequence[str], shuffle
     UINT8) and the labels (FLOAT, shape (1,) or as many as the record has).
     """
 
+@overload
+def nemo_asr(*, manifest_filepaths: str | Sequence[str], downmix: bool | None = True, dtype: DALIDataType | None = DALIDataType.FLOAT, max_duration: float | None = 0.0, min_duration: float | None = 0.0, quality: float | None = 50.0, read_idxs: bool | None = False, read_sample_rate: Literal[True] | None = True, read_text: bool | None = True, sample_rate: float | None = -1.0, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
+    `duration` and `offset` in seconds and `text`. Fields that are null count as missing. Lines that are no entries are skipped with a
+    warning.
+
+    Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
+    transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
+
+    Paths are absolute, or relative to the working directory.
+
+    Formats: WAV, FLAC and Ogg Vorbis; Opus, MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
+    """
+
+@overload
+def nemo_asr(*, manifest_filepaths: str | Sequence[str], read_sample_rate: Literal[False], downmix: bool | None = True, dtype: DALIDataType | None = DALIDataType.FLOAT, max_duration: float | None = 0.0, min_duration: float | None = 0.0, quality: float | None = 50.0, read_idxs: bool | None = False, read_text: Literal[True] | None = True, sample_rate: float | None = -1.0, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
+    `duration` and `offset` in seconds and `text`. Fields that are null count as missing. Lines that are no entries are skipped with a
+    warning.
+
+    Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
+    transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
+
+    Paths are absolute, or relative to the working directory.
+
+    Formats: WAV, FLAC and Ogg Vorbis; Opus, MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
+    """
+
+@overload
+def nemo_asr(*, manifest_filepaths: str | Sequence[str], read_idxs: Literal[True], read_sample_rate: Literal[False], read_text: Literal[False], downmix: bool | None = True, dtype: DALIDataType | None = DALIDataType.FLOAT, max_duration: float | None = 0.0, min_duration: float | None = 0.0, quality: float | None = 50.0, sample_rate: float | None = -1.0, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
+    `duration` and `offset` in seconds and `text`. Fields that are null count as missing. Lines that are no entries are skipped with a
+    warning.
+
+    Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
+    transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
+
+    Paths are absolute, or relative to the working directory.
+
+    Formats: WAV, FLAC and Ogg Vorbis; Opus, MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
+    """
+
+@overload
+def nemo_asr(*, manifest_filepaths: str | Sequence[str], read_sample_rate: Literal[False], read_text: Literal[False], downmix: bool | None = True, dtype: DALIDataType | None = DALIDataType.FLOAT, max_duration: float | None = 0.0, min_duration: float | None = 0.0, quality: float | None = 50.0, read_idxs: Literal[False] | None = False, sample_rate: float | None = -1.0, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
+    `duration` and `offset` in seconds and `text`. Fields that are null count as missing. Lines that are no entries are skipped with a
+    warning.
+
+    Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
+    transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
+
+    Paths are absolute, or relative to the working directory.
+
+    Formats: WAV, FLAC and Ogg Vorbis; Opus, MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
+    """
+
+@overload
 def nemo_asr(*, manifest_filepaths: str | Sequence[str], downmix: bool | None = True, dtype: DALIDataType | None = DALIDataType.FLOAT, max_duration: float | None = 0.0, min_duration: float | None = 0.0, quality: float | None = 50.0, read_idxs: bool | None = False, read_sample_rate: bool | None = True, read_text: bool | None = True, sample_rate: float | None = -1.0, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
     `duration` and `offset` in seconds and `text`. Fields that are null count as missing. Lines that are no entries are skipped with a
@@ -84,7 +183,7 @@ def sequence(*, file_root: str, sequence_length: int, image_type: DALIImageType 
     `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as it is complete.
     """
 
-def tfrecord(*, path: str | Sequence[str], features: Any, index_path: str | Sequence[str] | None = None, use_o_direct: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
+def tfrecord(*, path: str | Sequence[str], features: Any, index_path: str | Sequence[str] | None = None, use_o_direct: bool | None = False, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> dict[str, DataNode]:
     """Reads features of ``tensorflow.Example`` records from TFRecord files.
 
     `features` names them: ``{"image": tfrecord.FixedLenFeature((), tfrecord.string, ""), "box": tfrecord.VarLenFeature([4],
@@ -96,6 +195,59 @@ def tfrecord(*, path: str | Sequence[str], features: Any, index_path: str | Sequ
     files are scanned. An index file that does not exist is written. Checksums are verified.
     """
 
+@overload
+def video(*, sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: Literal[""] | None = "", labels: None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Literal[False, "none"] | None = "none", enable_timestamps: Literal[False] | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: Literal[""] | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """Reads sequences of frames from video files.
+
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there.
+    With `pad_sequences` it may also end behind the video; missing frames are zero.
+
+    Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
+    (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
+
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
+    """
+
+@overload
+def video(*, labels: int | Sequence[int], sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: str | None = "", stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files.
+
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there.
+    With `pad_sequences` it may also end behind the video; missing frames are zero.
+
+    Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
+    (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
+
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
+    """
+
+@overload
+def video(*, sequence_length: int, enable_timestamps: Literal[True], filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files.
+
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there.
+    With `pad_sequences` it may also end behind the video; missing frames are zero.
+
+    Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
+    (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
+
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
+    """
+
+@overload
+def video(*, sequence_length: int, enable_frame_num: Literal[True, "scalar", "sequence"], filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files.
+
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as its last frame is there.
+    With `pad_sequences` it may also end behind the video; missing frames are zero.
+
+    Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
+    (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
+
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
+    """
+
+@overload
 def video(*, sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Reads sequences of frames from video files.
 
@@ -108,6 +260,43 @@ def video(*, sequence_length: int, filenames: str | Sequence[str] | None = (), f
     Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
     """
 
+@overload
+def video_resize(*, sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: Literal[""] | None = "", labels: None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Literal[False, "none"] | None = "none", enable_timestamps: Literal[False] | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: Literal[""] | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, antialias: bool | None = True, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """Reads sequences of frames from video files and resizes the frames: what `resize` does with the frames of `readers.video`.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_shorter`, or `resize_longer`.
+
+    Outputs: those of `readers.video`; the frames have the type that `dtype` says.
+    """
+
+@overload
+def video_resize(*, labels: int | Sequence[int], sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: str | None = "", stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, antialias: bool | None = True, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files and resizes the frames: what `resize` does with the frames of `readers.video`.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_shorter`, or `resize_longer`.
+
+    Outputs: those of `readers.video`; the frames have the type that `dtype` says.
+    """
+
+@overload
+def video_resize(*, sequence_length: int, enable_timestamps: Literal[True], filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, antialias: bool | None = True, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files and resizes the frames: what `resize` does with the frames of `readers.video`.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_shorter`, or `resize_longer`.
+
+    Outputs: those of `readers.video`; the frames have the type that `dtype` says.
+    """
+
+@overload
+def video_resize(*, sequence_length: int, enable_frame_num: Literal[True, "scalar", "sequence"], filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, antialias: bool | None = True, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files and resizes the frames: what `resize` does with the frames of `readers.video`.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_shorter`, or `resize_longer`.
+
+    Outputs: those of `readers.video`; the frames have the type that `dtype` says.
+    """
+
+@overload
 def video_resize(*, sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_frame_num: bool | None = False, file_list_include_preceding_frame: bool | None = False, pad_sequences: bool | None = False, dtype: DALIDataType | None = DALIDataType.UINT8, normalized: bool | None = False, channels: int | None = 3, skip_vfr_check: bool | None = False, additional_decode_surfaces: int | None = 2, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, antialias: bool | None = True, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Reads sequences of frames from video files and resizes the frames: what `resize` does with the frames of `readers.video`.
 
@@ -116,6 +305,27 @@ def video_resize(*, sequence_length: int, filenames: str | Sequence[str] | None 
     Outputs: those of `readers.video`; the frames have the type that `dtype` says.
     """
 
+@overload
+def webdataset(*, paths: str | Sequence[str], ext: str | tuple[str], index_paths: str | Sequence[str] | None = (), missing_component_behavior: str | None = "", dtypes: DALIDataType | Sequence[DALIDataType] | None = None, case_sensitive_extensions: bool | None = True, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """Reads samples from tar archives in the WebDataset format.
+
+    Consecutive files of an archive that differ only in what follows the first dot of their names are one sample. Each entry of `ext`
+    is an output: the file with that extension (or the first with one of several, separated by semicolons), 1-D, of UINT8 or `dtypes`.
+
+    Index files (``asyncdali wds2idx``) save scanning the archives.
+    """
+
+@overload
+def webdataset(*, paths: str | Sequence[str], ext: tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, str], index_paths: str | Sequence[str] | None = (), missing_component_behavior: str | None = "", dtypes: DALIDataType | Sequence[DALIDataType] | None = None, case_sensitive_extensions: bool | None = True, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads samples from tar archives in the WebDataset format.
+
+    Consecutive files of an archive that differ only in what follows the first dot of their names are one sample. Each entry of `ext`
+    is an output: the file with that extension (or the first with one of several, separated by semicolons), 1-D, of UINT8 or `dtypes`.
+
+    Index files (``asyncdali wds2idx``) save scanning the archives.
+    """
+
+@overload
 def webdataset(*, paths: str | Sequence[str], ext: str | Sequence[str], index_paths: str | Sequence[str] | None = (), missing_component_behavior: str | None = "", dtypes: DALIDataType | Sequence[DALIDataType] | None = None, case_sensitive_extensions: bool | None = True, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Reads samples from tar archives in the WebDataset format.
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+from typing import overload
 
 def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = 0, threshold: float | DataNode | None = 0.0, value: int | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
     """The coordinates of a random pixel, INT64, one number per axis.
@@ -18,6 +19,43 @@ def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = 0,
     - Output 0: type: INT64; dimensions: 1; layout: none
     """
 
+@overload
+def random_object_bbox(input_0: Any, /, *, background: int | DataNode | None = 0, cache_objects: bool | None = False, class_weights: float | Sequence[float] | DataNode | None = None, classes: int | Sequence[int] | DataNode | None = None, foreground_prob: float | DataNode | None = 1.0, format: Literal["anchor_shape", "start_end"] | None = "anchor_shape", ignore_class: bool | None = False, k_largest: int | None = None, output_class: bool | None = False, threshold: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
+
+    Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects. If no object is
+    large enough, another class is drawn. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of
+    the object, or that of the background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, BOOL; dimensions: 1 to 6
+    - Output 0 and further ones: type: INT32; dimensions: by the arguments; layout: none
+    """
+
+@overload
+def random_object_bbox(input_0: Any, /, *, format: Literal["box"], background: int | DataNode | None = 0, cache_objects: bool | None = False, class_weights: float | Sequence[float] | DataNode | None = None, classes: int | Sequence[int] | DataNode | None = None, foreground_prob: float | DataNode | None = 1.0, ignore_class: bool | None = False, k_largest: int | None = None, output_class: Literal[False] | None = False, threshold: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
+
+    Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects. If no object is
+    large enough, another class is drawn. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of
+    the object, or that of the background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, BOOL; dimensions: 1 to 6
+    - Output 0 and further ones: type: INT32; dimensions: by the arguments; layout: none
+    """
+
+@overload
+def random_object_bbox(input_0: Any, /, *, format: Literal["box"], output_class: Literal[True], background: int | DataNode | None = 0, cache_objects: bool | None = False, class_weights: float | Sequence[float] | DataNode | None = None, classes: int | Sequence[int] | DataNode | None = None, foreground_prob: float | DataNode | None = 1.0, ignore_class: bool | None = False, k_largest: int | None = None, threshold: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
+
+    Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects. If no object is
+    large enough, another class is drawn. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of
+    the object, or that of the background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, BOOL; dimensions: 1 to 6
+    - Output 0 and further ones: type: INT32; dimensions: by the arguments; layout: none
+    """
+
+@overload
 def random_object_bbox(input_0: Any, /, *, background: int | DataNode | None = 0, cache_objects: bool | None = False, class_weights: float | Sequence[float] | DataNode | None = None, classes: int | Sequence[int] | DataNode | None = None, foreground_prob: float | DataNode | None = 1.0, format: str | None = "anchor_shape", ignore_class: bool | None = False, k_largest: int | None = None, output_class: bool | None = False, threshold: int | Sequence[int] | DataNode | None = None, name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """The box of a random object in a mask of labels, INT32; the box of the whole mask if there is no object.
 

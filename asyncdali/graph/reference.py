@@ -97,23 +97,83 @@ def shown_default(value: object) -> str:
     return repr(value) if literal else "..."
 
 
-ADDS_OUTPUTS = {"resize": "save_attrs", "experimental.resize": "save_attrs"}
-"""Operators that give one node, or a list of nodes with this flag."""
+NODE, LIST, UNKNOWN = "DataNode", "list[DataNode]", "Any"
+Case = tuple[dict[str, str], str]
+"""Arguments with narrower types and their defaults, and the result of calls with such arguments."""
+_NO_FLAG, _YES, _NO = "Literal[False] | None = False", "Literal[True] | None = True", "Literal[False]"
+_SEVERAL = "tuple[{0}, {0}] | tuple[{0}, {0}, {0}] | tuple[{0}, {0}, {0}, {0}]"
+_SAVES: tuple[Case, ...] = (
+    ({"save_attrs": _NO_FLAG}, NODE), ({"save_attrs": "Literal[True]"}, LIST), ({"save_attrs": "bool | None"}, UNKNOWN),
+)  # fmt: skip
+_COUNTED: tuple[Case, ...] = (
+    ({"num_outputs": "Literal[1] | None = 1"}, NODE), ({"num_outputs": "Literal[0, 2, 3, 4, 5, 6, 7, 8, 9]"}, LIST),
+    ({"num_outputs": "int"}, UNKNOWN),
+)  # fmt: skip
+_FRAMES = {
+    "labels": "None = None", "file_root": 'Literal[""] | None = ""', "file_list": 'Literal[""] | None = ""',
+    "enable_frame_num": 'Literal[False, "none"] | None = "none"', "enable_timestamps": _NO_FLAG,
+}  # fmt: skip
+_VIDEO: tuple[Case, ...] = (
+    (_FRAMES, NODE), ({"labels": "int | Sequence[int]"}, LIST), ({"enable_timestamps": "Literal[True]"}, LIST),
+    ({"enable_frame_num": 'Literal[True, "scalar", "sequence"]'}, LIST), ({}, UNKNOWN),
+)  # fmt: skip
+RESULTS: dict[str, tuple[Case, ...]] = {
+    "dl_tensor_python_function": _COUNTED,
+    "element_extract": (
+        ({"element_map": "int | tuple[int]"}, NODE), ({"element_map": _SEVERAL.format("int")}, LIST), ({}, UNKNOWN),
+    ),
+    "experimental.numba_function": (
+        ({"out_types": "DALIDataType | tuple[DALIDataType]"}, NODE), ({"out_types": _SEVERAL.format("DALIDataType")}, LIST), ({}, UNKNOWN),
+    ),
+    "experimental.readers.fits": (
+        ({"hdu_indices": "int | tuple[int] | None = (2,)"}, NODE), ({"hdu_indices": _SEVERAL.format("int")}, LIST), ({}, UNKNOWN),
+    ),
+    "experimental.readers.video": _VIDEO,
+    "experimental.resize": _SAVES,
+    "python_function": _COUNTED,
+    "random_bbox_crop": (({}, LIST),),
+    "readers.caffe": (
+        ({"image_available": _YES, "label_available": _YES}, LIST), ({"image_available": _NO}, NODE), ({"label_available": _NO}, NODE),
+        ({}, UNKNOWN),
+    ),
+    "readers.caffe2": (({"image_available": _YES, "label_type": "Literal[0, 1, 2, 3] | None = 0"}, LIST), ({}, UNKNOWN)),
+    "readers.coco": (({}, LIST),),
+    "readers.nemo_asr": (
+        ({"read_sample_rate": _YES}, LIST), ({"read_sample_rate": _NO, "read_text": _YES}, LIST),
+        ({"read_sample_rate": _NO, "read_text": _NO, "read_idxs": "Literal[True]"}, LIST),
+        ({"read_sample_rate": _NO, "read_text": _NO, "read_idxs": _NO_FLAG}, NODE), ({}, UNKNOWN),
+    ),
+    "readers.tfrecord": (({}, "dict[str, DataNode]"),),
+    "readers.video": _VIDEO,
+    "readers.video_resize": _VIDEO,
+    "readers.webdataset": (({"ext": "str | tuple[str]"}, NODE), ({"ext": _SEVERAL.format("str")}, LIST), ({}, UNKNOWN)),
+    "resize": _SAVES,
+    "segmentation.random_object_bbox": (
+        ({"format": 'Literal["anchor_shape", "start_end"] | None = "anchor_shape"'}, LIST),
+        ({"format": 'Literal["box"]', "output_class": _NO_FLAG}, NODE),
+        ({"format": 'Literal["box"]', "output_class": "Literal[True]"}, LIST), ({}, UNKNOWN),
+    ),
+}  # fmt: skip
+"""Operators whose arguments decide the number of outputs: the first case that fits a call has its result. The length of a list is not known
+to type checkers, so such calls give `Any`; a tuple has its length in its type. tests/unit/house/test_stubs.py compares the numbers."""
 
 
-def _parameters(schema: Schema, flag: bool | None = None) -> list[str]:
-    """The arguments as text. `flag`: only this value of the argument that adds outputs."""
-    if flag is not None:
-        name = ADDS_OUTPUTS[schema.name]
-        text = f"{name}: Literal[True]" if flag else f"{name}: Literal[False] | None = False"
-        return sorted([text if other.startswith(f"{name}:") else other for other in _parameters(schema)], key=lambda text: " = " in text)
-    ordered = sorted(schema.by_name.values(), key=lambda arg: arg.default is not REQUIRED)
-    defaults = ["" if arg.default is REQUIRED else f" = {shown_default(arg.default)}" for arg in ordered]
-    return [f"{arg.name}: {_annotation(arg, schema)}{default}" for arg, default in zip(ordered, defaults)]
+def _parameters(schema: Schema, narrower: dict[str, str] | None = None) -> list[str]:
+    """The arguments as text. `narrower`: types and defaults of some of them."""
+    narrower = narrower or {}
+    texts = []
+    for arg in schema.by_name.values():
+        default = "" if arg.default is REQUIRED else f" = {shown_default(arg.default)}"
+        texts.append(f"{arg.name}: {narrower.get(arg.name, _annotation(arg, schema) + default)}")
+    return sorted(texts, key=lambda text: " = " in text)
 
 
 def _result(schema: Schema) -> str:
-    return "DataNode" if schema.outputs == 1 else "list[DataNode]" if isinstance(schema.outputs, int) else "Any"
+    """The result where the arguments are not known."""
+    if isinstance(schema.outputs, int):
+        return NODE if schema.outputs == 1 else LIST
+    cases = RESULTS.get(schema.name, ())
+    return cases[0][1] if len(cases) == 1 else UNKNOWN
 
 
 def declarations(schema: Schema) -> list[str]:
@@ -160,11 +220,11 @@ def _function(schema: Schema) -> str:
     else:
         inputs += [f"input_{k}: Any = ..." for k in range(schema.inputs[0], schema.inputs[1])]
         rest = "*"
-    kinds = [(False, "DataNode"), (True, "list[DataNode]")] if schema.name in ADDS_OUTPUTS else [(None, _result(schema))]
+    cases = RESULTS.get(schema.name, (({}, _result(schema)),))
     made = []
-    for flag, result in kinds:
-        text = ", ".join([*inputs, *(["/"] if inputs else []), rest, *_parameters(schema, flag)])
-        overload = "" if flag is None else "@overload\n"
+    for narrower, result in cases:
+        text = ", ".join([*inputs, *(["/"] if inputs else []), rest, *_parameters(schema, narrower)])
+        overload = "@overload\n" if len(cases) > 1 else ""
         made.append(f"{overload}def {schema.name.rsplit('.', 1)[-1]}({text}) -> {result}:\n{_doc(schema, '    ')}\n")
     return "\n".join(made)
 
@@ -223,7 +283,8 @@ def stub_files() -> dict[str, str]:
             imports = ["from asyncdali.data_node import DataNode"]
             imports += ["from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType"]
             imports += [_import(schema, style) for schema in own if schema.hand_written]
-            imports += ["from typing import overload"] if style == "fn" and any(schema.name in ADDS_OUTPUTS for schema in own) else []
+            overloaded = any(len(RESULTS.get(schema.name, ())) > 1 for schema in own)
+            imports += ["from typing import overload"] if style == "fn" and overloaded else []
             if module == "" and style == "ops":
                 imports.append("from asyncdali.graph.calls import Compose as Compose")
             place = f"``asyncdali.{style}{'.' if module else ''}{module}``"

@@ -48,6 +48,37 @@ def median_blur(input_0: Any, /, *, window_size: int | Sequence[int] | DataNode 
     - Arguments that may be per frame: `window_size`
     """
 
+@overload
+def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | tuple[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any = None, batch_processing: bool | None = False, blocks: int | Sequence[int] | None = None, threads_per_block: int | Sequence[int] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
+    """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
+
+    Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
+    An exception in `run_fn` fails the iteration and names the sample. It is also called if nothing uses its outputs.
+
+    With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``),
+    launched for each sample over `blocks` of `threads_per_block`, on the pipeline's stream, without waiting. `setup_fn` still
+    runs on the CPU. On the host device the same kernel runs on the CPU.
+
+    - Input 0 and further ones (data): types: BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
+
+@overload
+def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: tuple[DALIDataType, DALIDataType] | tuple[DALIDataType, DALIDataType, DALIDataType] | tuple[DALIDataType, DALIDataType, DALIDataType, DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any = None, batch_processing: bool | None = False, blocks: int | Sequence[int] | None = None, threads_per_block: int | Sequence[int] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
+    """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
+
+    Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
+    An exception in `run_fn` fails the iteration and names the sample. It is also called if nothing uses its outputs.
+
+    With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``),
+    launched for each sample over `blocks` of `threads_per_block`, on the pipeline's stream, without waiting. `setup_fn` still
+    runs on the CPU. On the host device the same kernel runs on the CPU.
+
+    - Input 0 and further ones (data): types: BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
+
+@overload
 def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any = None, batch_processing: bool | None = False, blocks: int | Sequence[int] | None = None, threads_per_block: int | Sequence[int] | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
 
@@ -87,6 +118,15 @@ def resize(input_0: Any, /, *, antialias: bool | None = True, dtype: DALIDataTyp
 
 @overload
 def resize(input_0: Any, /, *, save_attrs: Literal[True], antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
+    """Resizes images. It is the same operator as `resize`; in DALI it uses another library on a GPU.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
+    """
+
+@overload
+def resize(input_0: Any, /, *, save_attrs: bool | None, antialias: bool | None = True, dtype: DALIDataType | None = None, image_type: DALIImageType | None = None, interp_type: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, mag_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, max_size: float | Sequence[float] | None = None, min_filter: DALIInterpType | DataNode | None = DALIInterpType.INTERP_LINEAR, minibatch_size: int | None = 32, mode: str | None = "default", resize_longer: float | DataNode | None = 0.0, resize_shorter: float | DataNode | None = 0.0, resize_x: float | DataNode | None = 0.0, resize_y: float | DataNode | None = 0.0, resize_z: float | DataNode | None = 0.0, roi_end: float | Sequence[float] | DataNode | None = None, roi_relative: bool | None = False, roi_start: float | Sequence[float] | DataNode | None = None, size: float | Sequence[float] | DataNode | None = None, subpixel_scale: bool | None = True, temp_buffer_hint: int | None = 0, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Resizes images. It is the same operator as `resize`; in DALI it uses another library on a GPU.
 
     - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW

@@ -7,7 +7,29 @@ from typing import Any, Literal
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+from typing import overload
 
+@overload
+def fits(*, file_root: str | None = None, file_list: str | None = None, files: str | Sequence[str] | None = None, file_filter: str | None = "*.fits", allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, dtypes: DALIDataType | Sequence[DALIDataType] | None = None, hdu_indices: int | tuple[int] | None = (2,), shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """Reads images from FITS files.
+
+    Each of `hdu_indices` (from 1) is an output: the image of that unit, its axes in numpy's order, in its own element type (integers
+    stored with a zero point as the standard has it become unsigned or signed; other scalings become FLOAT or FLOAT64) or converted to
+    `dtypes`. Pixels of the value BLANK are NaN in scaled integers; integers that are not scaled keep the value. Tables and compressed
+    images are not read. Files are found as by ``readers.numpy``. For the device "gpu" files are read as on the CPU, and uploaded.
+    """
+
+@overload
+def fits(*, hdu_indices: tuple[int, int] | tuple[int, int, int] | tuple[int, int, int, int], file_root: str | None = None, file_list: str | None = None, files: str | Sequence[str] | None = None, file_filter: str | None = "*.fits", allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, dtypes: DALIDataType | Sequence[DALIDataType] | None = None, shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads images from FITS files.
+
+    Each of `hdu_indices` (from 1) is an output: the image of that unit, its axes in numpy's order, in its own element type (integers
+    stored with a zero point as the standard has it become unsigned or signed; other scalings become FLOAT or FLOAT64) or converted to
+    `dtypes`. Pixels of the value BLANK are NaN in scaled integers; integers that are not scaled keep the value. Tables and compressed
+    images are not read. Files are found as by ``readers.numpy``. For the device "gpu" files are read as on the CPU, and uploaded.
+    """
+
+@overload
 def fits(*, file_root: str | None = None, file_list: str | None = None, files: str | Sequence[str] | None = None, file_filter: str | None = "*.fits", allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, dtypes: DALIDataType | Sequence[DALIDataType] | None = None, hdu_indices: int | Sequence[int] | None = (2,), shuffle_after_epoch: bool | None = False, shuffle_after_epoch_seed: int | None = None, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Reads images from FITS files.
 
@@ -17,6 +39,59 @@ def fits(*, file_root: str | None = None, file_list: str | None = None, files: s
     images are not read. Files are found as by ``readers.numpy``. For the device "gpu" files are read as on the CPU, and uploaded.
     """
 
+@overload
+def video(*, sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: Literal[""] | None = "", labels: None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Literal[False, "none"] | None = "none", enable_timestamps: Literal[False] | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: Literal[""] | None = "", file_list_format: Literal["timestamps", "frames"] | None = "timestamps", file_list_rounding: Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"] | None = "start_down_end_up", file_list_include_end: bool | None = True, pad_mode: Literal["none", "constant", "edge", "repeat", "reflect_1001", "symmetric", "reflect_101", "reflect"] | None = "none", fill_value: int | Sequence[int] | None = (0,), uniform_sample: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> DataNode:
+    """Reads sequences of frames from video files.
+
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as `sequence_length` * `stride`
+    frames are left. With a `pad_mode` other than "none", the remaining frames make one more sequence, which is filled up.
+
+    Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
+    (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
+
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
+    """
+
+@overload
+def video(*, labels: int | Sequence[int], sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: str | None = "", stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_format: Literal["timestamps", "frames"] | None = "timestamps", file_list_rounding: Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"] | None = "start_down_end_up", file_list_include_end: bool | None = True, pad_mode: Literal["none", "constant", "edge", "repeat", "reflect_1001", "symmetric", "reflect_101", "reflect"] | None = "none", fill_value: int | Sequence[int] | None = (0,), uniform_sample: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files.
+
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as `sequence_length` * `stride`
+    frames are left. With a `pad_mode` other than "none", the remaining frames make one more sequence, which is filled up.
+
+    Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
+    (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
+
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
+    """
+
+@overload
+def video(*, sequence_length: int, enable_timestamps: Literal[True], filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_format: Literal["timestamps", "frames"] | None = "timestamps", file_list_rounding: Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"] | None = "start_down_end_up", file_list_include_end: bool | None = True, pad_mode: Literal["none", "constant", "edge", "repeat", "reflect_1001", "symmetric", "reflect_101", "reflect"] | None = "none", fill_value: int | Sequence[int] | None = (0,), uniform_sample: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files.
+
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as `sequence_length` * `stride`
+    frames are left. With a `pad_mode` other than "none", the remaining frames make one more sequence, which is filled up.
+
+    Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
+    (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
+
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
+    """
+
+@overload
+def video(*, sequence_length: int, enable_frame_num: Literal[True, "scalar", "sequence"], filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_format: Literal["timestamps", "frames"] | None = "timestamps", file_list_rounding: Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"] | None = "start_down_end_up", file_list_include_end: bool | None = True, pad_mode: Literal["none", "constant", "edge", "repeat", "reflect_1001", "symmetric", "reflect_101", "reflect"] | None = "none", fill_value: int | Sequence[int] | None = (0,), uniform_sample: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> list[DataNode]:
+    """Reads sequences of frames from video files.
+
+    A sequence has `sequence_length` frames, `stride` apart; one starts every `step` frames, as long as `sequence_length` * `stride`
+    frames are left. With a `pad_mode` other than "none", the remaining frames make one more sequence, which is filled up.
+
+    Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
+    (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
+
+    Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning.
+    """
+
+@overload
 def video(*, sequence_length: int, filenames: str | Sequence[str] | None = (), file_root: str | None = "", labels: int | Sequence[int] | None = None, stride: int | None = 1, step: int | None = -1, image_type: DALIImageType | None = DALIImageType.RGB, enable_frame_num: Any = "none", enable_timestamps: bool | None = False, allow_outside_root: bool | None = False, allow_remote_entries: bool | None = False, file_list: str | None = "", file_list_format: Literal["timestamps", "frames"] | None = "timestamps", file_list_rounding: Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"] | None = "start_down_end_up", file_list_include_end: bool | None = True, pad_mode: Literal["none", "constant", "edge", "repeat", "reflect_1001", "symmetric", "reflect_101", "reflect"] | None = "none", fill_value: int | Sequence[int] | None = (0,), uniform_sample: bool | None = False, allow_redirects: bool | None = False, dont_use_mmap: bool | None = False, initial_fill: int | None = 1024, lazy_init: bool | None = False, num_shards: int | None = 1, pad_last_batch: bool | None = False, prefetch_queue_depth: int | None = 1, random_shuffle: bool | None = False, read_ahead: bool | None = False, shard_id: int | None = 0, skip_cached_images: bool | None = False, stick_to_shard: bool | None = False, tensor_init_bytes: int | None = 1048576, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,), seed: int | None = -1) -> Any:
     """Reads sequences of frames from video files.
 

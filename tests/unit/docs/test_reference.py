@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
 
 import pytest
 
+from asyncdali import tfrecord, types
 from asyncdali.graph import reference
 from asyncdali.operators import load_registry
+from asyncdali.tfrecord import FixedLenFeature
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(reference.__file__)))
 
@@ -54,7 +58,49 @@ def test_every_argument_is_documented():
     assert not missing
 
 
-def test_operators_that_add_outputs_by_a_flag_are_as_declared():
-    for name, flag in reference.ADDS_OUTPUTS.items():
-        schema = load_registry()[name].schema
-        assert schema.outputs({}) == 1 and schema.outputs({flag: True}) == 2
+NAMES = {"str": "x", "int": 3, "DALIDataType": types.UINT8, "bool": True}
+
+
+def values_of(annotation):
+    """Values of a type in a stub: all literals, and one value of each other type. "None" stands for the default."""
+    for part in annotation.split(" = ")[0].split(" | "):
+        if part.startswith("Literal["):
+            yield from ast.literal_eval(f"[{part[8:-1]}]")
+        elif part.startswith(("tuple[", "Sequence[")):
+            yield [NAMES[name.strip()] for name in part.partition("[")[2][:-1].split(",")]
+        elif part != "None":
+            yield [NAMES[part]] if part in ("int", "DALIDataType") else NAMES[part]
+
+
+LISTS = {"element_extract": {"element_map": [0]}, "readers.webdataset": {"ext": ["x"]}, "readers.tfrecord": None,
+         "experimental.numba_function": {"out_types": [types.UINT8]}}  # fmt: skip
+"""What the number of outputs needs at least; None: the result is a dictionary."""
+
+
+@pytest.mark.parametrize("name", sorted(reference.RESULTS))
+def test_results_in_stubs_have_the_number_of_outputs(name):
+    schema = load_registry()[name].schema
+    if LISTS.get(name, {}) is None:
+        features = {"a": FixedLenFeature([], tfrecord.int64, 0)}
+        assert schema.results({"features": features}, (1,)) == {"a": 1} and reference.RESULTS[name][0][1] == "dict[str, DataNode]"
+        return
+    *cases, last = reference.RESULTS[name]
+    assert last[1] == reference.UNKNOWN or not cases, "calls that fit no other case"
+    for narrower, result in cases or [last]:
+        given = {arg: list(values_of(text)) for arg, text in narrower.items()}
+        assert set(given) <= set(schema.by_name)
+        for values in itertools.product(*(found or [None] for found in given.values())):
+            constants = {arg: value for arg, value in zip(given, values) if value is not None}
+            constants = {**LISTS.get(name, {}), **constants}
+            for arg in ("element_map", "ext", "out_types", "hdu_indices"):  # the library makes lists of single values
+                if arg in constants and not isinstance(constants[arg], list):
+                    constants[arg] = [constants[arg]]
+            assert (schema.outputs(constants) == 1) == (result == reference.NODE), (narrower, constants)
+    if len(cases) > 1 and reference.RESULTS[name][0][1] == reference.NODE and not LISTS.get(name):
+        assert schema.outputs({}) == 1, "a call without the arguments has the first result"
+
+
+def test_every_operator_with_a_varying_number_of_outputs_has_results():
+    varying = {name for name, kind in load_registry().items() if callable(kind.schema.outputs) and not name.startswith("_")}
+    hand_written = {name for name in varying if load_registry()[name].schema.hand_written}
+    assert varying - hand_written == set(reference.RESULTS)

@@ -30,6 +30,22 @@ def training(data: str) -> tuple[DataNode, DataNode]:
     images = fn.crop(images, crop=[2, 2], rounding="truncate")
     resized: DataNode = fn.resize(images, size=[2, 2])
     both: list[DataNode] = fn.resize(images, size=[2, 2], save_attrs=True)
+    bytes_of, boxes, classes = fn.readers.coco(file_root=data, annotations_file="a.json")
+    coco: DataNode = bytes_of + boxes + classes
+    encoded: DataNode = fn.readers.caffe(path=data, label_available=False)
+    pair: list[DataNode] = fn.readers.caffe2(path=data)
+    spoken: list[DataNode] = fn.readers.nemo_asr(manifest_filepaths=["a"], read_sample_rate=False)
+    frames: DataNode = fn.readers.video(sequence_length=2, filenames=[data])
+    labelled: list[DataNode] = fn.readers.video_resize(sequence_length=2, filenames=[data], labels=[1])
+    member: DataNode = fn.readers.webdataset(paths=data, ext="jpg")
+    members: list[DataNode] = fn.readers.webdataset(paths=data, ext=("jpg", "cls"))
+    features: dict[str, DataNode] = fn.readers.tfrecord(path=data, features={})
+    changed: DataNode = fn.python_function(coco, function=len)
+    halves: list[DataNode] = fn.python_function(changed, encoded, function=len, num_outputs=2)
+    first: DataNode = fn.element_extract(frames, element_map=0)
+    anchors: list[DataNode] = fn.segmentation.random_object_bbox(first)
+    box: DataNode = fn.segmentation.random_object_bbox(member, format="box")
+    several += [*pair, *spoken, *labelled, *members, *halves, *anchors, *features.values(), box]
     mixed: DataNode = 2 * images + one[0] - several[1] / 3 // -abs(one)
     chosen: DataNode = (mixed > 1) & (mixed != one)
     return fn.rotate(mixed, angle=fn.random.uniform(range=(-1.0, 1.0)), fill_value=0.5), chosen
@@ -38,9 +54,11 @@ def training(data: str) -> tuple[DataNode, DataNode]:
 pipe: Pipeline = training("data", seed=3)
 """
 WRONG = [
-    ('device="mixed"', 'device="gpx"'), ('rounding="truncate"', 'rounding="floor"'), ("num_outputs=2", "batch=False"),
+    ('device="mixed"', 'device="gpx"'), ('rounding="truncate"', 'rounding="floor"'), ("(len, num_outputs=2", "(len, batch=False"),
     ("fill_value=0.5", "fill_values=0.5"), ("size=[2, 2], save_attrs=True", "size=[2, 2]"),
-    ("output_type=types.RGB", 'output_type="RGB"'),
+    ("output_type=types.RGB", 'output_type="RGB"'), ("path=data, label_available=False", "path=data"),
+    ('ext="jpg"', 'ext=("jpg", "cls")'), ("function=len, num_outputs=2", "function=len"), (", labels=[1]", ""),
+    ('member, format="box"', "member"),
 ]  # fmt: skip
 """Text of PROGRAM, and a mistake in its place."""
 
