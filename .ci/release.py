@@ -8,6 +8,8 @@ each extra alone, for the whole default suite, and for a free-threaded build. A 
 `pip check`, and runs tests of the core (of an extra: its own tests) against the installed package. `--rows` runs the rows whose names
 contain one of the words. What the registries do not have here (a version of Python, a wheel of a dependency) is a row that says so, and
 no failure; `--require WORD,...` names rows that must run. The exit status is 1 if a check or a row failed.
+
+Settings of pip apply: `PIP_CONSTRAINT=FILE` with the line `torch==2.13.0+cpu` takes a build of torch without CUDA where pip finds one.
 """
 
 from __future__ import annotations
@@ -48,6 +50,10 @@ EXTRAS = {
 TOOLS = {"opentelemetry": ("opentelemetry-sdk",)}
 """Extra -> what its tests need beside it."""
 SHOWN = ("numpy", "numba", "opencv-python-headless", "pillow", "cloudpickle", "uvloop")
+OF_EXTRAS = (
+    "torch", "tensorflow", "jax", "ray", "soundfile", "av", "fsspec", "cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "opentelemetry-api",
+)  # fmt: skip
+"""Packages whose versions a row shows, too, if its extra installs them."""
 REFUSES = "import sys; sys.path.insert(0, sys.argv[1])\ntry: import asyncdali\nexcept ImportError as error: print(error)\n"
 
 
@@ -63,7 +69,8 @@ def run(*command: object, cwd: Path | None = None, limit: float = 3000, environm
             words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit, check=False, env=environment
         )
     except subprocess.TimeoutExpired as error:
-        raise Failed(f"{' '.join(words)} did not end in {limit:.0f} s") from error
+        said = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else error.stdout or ""
+        raise Failed(f"{' '.join(words)} did not end in {limit:.0f} s\n{said}") from error
     if done.returncode:
         raise Failed(f"{' '.join(words)} ended with status {done.returncode}\n{done.stdout}")
     return done.stdout
@@ -176,7 +183,8 @@ def rows(found: dict[str, str]) -> list[Row]:
 def tree(folder: Path, python: Path) -> Path:
     """Make `folder` a checkout without git, with copies of the installed packages in place of the sources: for tests that read sources.
 
-    Imports find the installed packages, because the folder is not on the path. Returns a folder for PYTHONPATH with the benchmarks.
+    Imports find the installed packages, because the folder is not on the path. Returns a folder for PYTHONPATH with the benchmarks and the
+    programs of the site.
     """
     program = "import importlib.util, os, sys; print(*(os.path.dirname(importlib.util.find_spec(name).origin) for name in sys.argv[1:]))"
     installed = dict(zip(PACKAGES, run(python, "-I", "-c", program, *PACKAGES).split()))
@@ -188,7 +196,8 @@ def tree(folder: Path, python: Path) -> Path:
     (folder / "workers").symlink_to("asyncdali_workers")
     helpers = folder / "on_the_path"
     helpers.mkdir()
-    (helpers / "benchmarks").symlink_to(folder / "benchmarks")
+    for name in ("benchmarks", "docs"):
+        (helpers / name).symlink_to(folder / name)
     return helpers
 
 
@@ -198,7 +207,7 @@ def tested(folder: Path, python: Path, tests: Sequence[str], *options: str) -> s
     command = [python.parent / "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", *options]
     settings = {**os.environ, "PYTHONPATH": str(helpers), "ASYNCDALI_QUIET": "1", "PYTHONNOUSERSITE": "1"}
     files = [path for name in tests for path in sorted((folder / "tests" / "unit").rglob(f"{name}.py"))]
-    output = run(*command, *files, cwd=folder, environment=settings)
+    output = run(*command, *files, cwd=folder, environment=settings, limit=3000 if tests else 10_000)
     return output.strip().splitlines()[-1]
 
 
@@ -236,7 +245,8 @@ def _try(row: Row, python: Path, work: Path, wheel: Path) -> None:
         row.outcome = f"not run: {reason.removeprefix('ERROR: ')}"
         return
     listed = {item["name"].lower(): item["version"] for item in json.loads(run(python, "-m", "pip", "list", "--format", "json"))}
-    row.versions = {name: listed[name] for name in SHOWN if name in listed}
+    shown = SHOWN + OF_EXTRAS * bool(row.extra)
+    row.versions = {name: listed[name] for name in shown if name in listed}
     pins = [f"{name}=={version}" for name, version in listed.items() if name in SHOWN]
     install(python, "pytest>=8", "hypothesis", "setuptools>=77", "lmdb>=1.4", *TOOLS.get(row.extra, ()), *pins)  # lmdb: files of Caffe
     run(python, "-m", "pip", "check")

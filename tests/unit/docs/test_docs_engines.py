@@ -16,8 +16,6 @@ PAGE = PROJECT / "docs" / "engines.md"
 
 @pytest.fixture(scope="module")
 def page():
-    if not PAGE.exists():
-        pytest.skip("an installed package has no docs folder")
     return PAGE.read_text()
 
 

@@ -7,6 +7,7 @@ import itertools
 import os
 
 import pytest
+from helpers.places import PROJECT
 
 from asyncdali import tfrecord, types
 from asyncdali.graph import reference
@@ -31,11 +32,8 @@ def test_modules_are_found_by_what_they_declare(tmp_path):
 
 
 def test_reference_table_is_current():
-    docs = os.path.join(os.path.dirname(PACKAGE), "docs", "operators.md")
-    if not os.path.exists(docs):
-        pytest.skip("an installed package has no docs folder")
-    with open(docs) as file:
-        assert file.read() == reference.reference_table(), "run `python -m asyncdali.graph.reference`"
+    text = (PROJECT / "docs" / "operators.md").read_text()
+    assert text == reference.reference_table(), "run `python -m asyncdali.graph.reference`"
 
 
 def test_deprecated_names_work_and_warn():

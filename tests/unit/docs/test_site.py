@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("docs.site.staging", reason="an installed package has no docs folder")
 from asyncdali.tooling import checks
 from docs.site import build, charts, check, costs, examples, gallery, inventories, operators, programs, staging, troubles, wishes
 

@@ -11,6 +11,8 @@ import sys
 import pytest
 from helpers.places import PROJECT as ROOT
 
+from docs.site import tutorials
+
 FRAMEWORKS = {"jax_loop": "jax", "jax_train": "jax"}
 """Programs whose decorators belong to a framework: they are untyped without it."""
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if importlib.util.find_spec(FRAMEWORKS.get(path.stem, "sys")))
@@ -75,7 +77,6 @@ def mypy(folder, cache, *files):
 
 def of_tutorials() -> dict[str, str]:
     """The programs of the tutorials, by name of a module."""
-    tutorials = pytest.importorskip("docs.site.tutorials", reason="an installed package has no docs folder")
     found = {}
     for path in tutorials.files():
         for name, text in tutorials.programs(path.read_text()).items():
