@@ -72,7 +72,7 @@ def values_of(annotation):
 
 LISTS = {"element_extract": {"element_map": [0]}, "readers.webdataset": {"ext": ["x"]}, "readers.tfrecord": None,
          "experimental.numba_function": {"out_types": [types.UINT8]}}  # fmt: skip
-"""What the number of outputs needs at least; None: the result is a dictionary."""
+"""The arguments that decide the number of outputs and have no default; None: the result is a dictionary."""
 
 
 @pytest.mark.parametrize("name", sorted(reference.RESULTS))

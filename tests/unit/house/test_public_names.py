@@ -127,7 +127,7 @@ def test_a_missing_framework_names_its_extra(plugin, package, extra):
 
 def test_all_extras():
     """``asyncdali[all]`` has every extra that runs on any machine. The metadata that pip reads has the same list."""
-    text = (Path(asyncdali.__file__).parent.parent / "pyproject.toml").read_text()
+    text = (TESTS.parent / "pyproject.toml").read_text()
     line = next(line for line in text.splitlines() if line.startswith("all = "))
     assert "asyncdali[audio,video,remote]" in line
     told = importlib.metadata.metadata("asyncdali")

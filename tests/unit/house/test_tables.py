@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from helpers.places import PROJECT
 
+import asyncdali
 from asyncdali.compiled import tables
 from asyncdali.compiled.addresses import address_of
 from asyncdali.compiled.intrinsics import load_i64, view_i64
@@ -17,6 +18,8 @@ from asyncdali.compiled.tables import SAMPLES, Declared, Field, Handle, Table, l
 from asyncdali.device.launch import Kernel, source_of
 
 ROOT = PROJECT / "asyncdali"
+PACKAGE = Path(asyncdali.__file__).parent
+"""What is imported: the tree, or an installed package."""
 
 RECORD = Table("RECORD", Field("stride", "int64", "bytes", "yx"), Field("count", "int64", "elements"))
 TABLE = Table("TABLE", Field("records", "RECORD[samples]", "of the samples"), Field("factor", "int64", "multiplies"), SAMPLES)
@@ -95,7 +98,7 @@ def test_extended():
 
 
 def test_cuda_gets_the_words_as_macros():
-    source = source_of(Kernel(ROOT / "operators" / "crop" / "crop_kernels.cu", "crop"))
+    source = source_of(Kernel(PACKAGE / "operators" / "crop" / "crop_kernels.cu", "crop"))
     assert "#define CROP_RECORDS 2\n" in source and "#define WINDOW_WORDS 26" in source
     assert '.py"' not in source.split("KERNEL crop")[0].split("#define CROP_INPUTS")[1]
 
