@@ -19,7 +19,7 @@ from asyncdali.device.launch import Kernel, source_of
 
 ROOT = PROJECT / "asyncdali"
 PACKAGE = Path(asyncdali.__file__).parent
-"""What is imported: the tree, or an installed package."""
+"""The package that is imported: the one of the tree, or an installed one."""
 
 RECORD = Table("RECORD", Field("stride", "int64", "bytes", "yx"), Field("count", "int64", "elements"))
 TABLE = Table("TABLE", Field("records", "RECORD[samples]", "of the samples"), Field("factor", "int64", "multiplies"), SAMPLES)
