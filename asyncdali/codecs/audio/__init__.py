@@ -4,12 +4,13 @@ Sound is also resampled here.
 
     audio_formats.py                    Decode encoded sound to arrays
     checksum_kernels.py                 Checksums of FLAC frames and Ogg pages
-    compiled_sounds.py                  The sounds that compiled code decodes (``sound_kernels``)
+    compiled_sounds.py                  The sounds that compiled code decodes (``audio_decoder_kernels``)
     flac_kernels.py                     Decode FLAC frames of 8, 16 and 24 bits to samples (RFC 9639)
     ogg_kernels.py                      Ogg files with one Vorbis stream (RFC 3533; Vorbis I specification, appendix A)
     resampling.py, resampling_kernels.py, resampling_tables.py
                                         Sound resampling: windows, output lengths, and the step for a batch
-    sound_kernels.py, sound_tables.py   Compiled decoding of sound
+    audio_decoder_kernels.py, audio_decoder_tables.py
+                                        Compiled decoding of sound
     vorbis_kernels.py, vorbis_tables.py
                                         Decode Vorbis packets to samples (Vorbis I specification)
     vorbis_setup.py                     The headers of a Vorbis stream

@@ -1,4 +1,4 @@
-"""The sounds that compiled code decodes (``sound_kernels``): those of a batch in memory, or one whole FLAC or Ogg Vorbis file."""
+"""The sounds that compiled code decodes (``audio_decoder_kernels``): those of a batch in memory, or one whole FLAC or Ogg Vorbis file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...compiled.job_tables import THREAD
 from ...types import DALIDataType
-from .sound_tables import SCAN, SOUND, SOUNDS
+from .audio_decoder_tables import SCAN, SOUND, SOUNDS
 from .vorbis_setup import IDENTIFICATION, setup_of
 
 if TYPE_CHECKING:
     from ...compiled.step import Compiled
 
 _KINDS = ("int16", "int32", "float32")
-"""Element types in the order of ``sound_kernels``."""
+"""Element types in the order of ``audio_decoder_kernels``."""
 _ALIGNED = 64
 
 
@@ -30,9 +30,9 @@ def kind_of(dtype: np.dtype) -> int:
 
 def kernels() -> ModuleType:
     """The kernels. They are imported at the first use, because they need Numba."""
-    from . import sound_kernels
+    from . import audio_decoder_kernels
 
-    return sound_kernels
+    return audio_decoder_kernels
 
 
 def compile_decoders() -> None:

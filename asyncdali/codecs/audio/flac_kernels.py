@@ -27,8 +27,8 @@ from ...compiled.intrinsics import (
     view_of,
 )
 from ...compiled.step import inlined
+from .audio_decoder_tables import SOUND
 from .checksum_kernels import make_checksum
-from .sound_tables import SOUND
 
 at = SOUND.at
 MOST_ORDER = 32

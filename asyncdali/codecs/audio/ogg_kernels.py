@@ -9,8 +9,8 @@ import numpy as np
 
 from ...compiled.intrinsics import address, copy_bytes, load_i32, load_i64, load_u8, local_array, store_i64
 from ...compiled.step import inlined
+from .audio_decoder_tables import SOUND
 from .checksum_kernels import make_checksum
-from .sound_tables import SOUND
 from .vorbis_tables import MOST_BLOCK, MOST_CHANNELS
 
 record_at = SOUND.at

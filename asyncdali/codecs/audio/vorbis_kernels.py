@@ -34,8 +34,8 @@ from ...compiled.intrinsics import (
 )
 from ...compiled.step import compiled, inlined
 from ...compiled.vectors import call_ir, function_of
+from .audio_decoder_tables import SOUND
 from .ogg_kernels import CONTINUED, FULL, HEADER, LAST, is_intact, page_bytes, page_flags, page_position, page_segments
-from .sound_tables import SOUND
 from .vorbis_tables import BOOK, CLASS, FLOOR, MAPPING, MODE, MOST_CHANNELS, MOST_POINTS, PAIR, PASSES, RESIDUE, TRANSFORM, VORBIS, WORK
 from .vorbis_transform import inverse, overlapped
 

@@ -1,4 +1,4 @@
-"""Tables of discrete Fourier transforms of real numbers, for ``fourier_kernels`` and its CUDA twin."""
+"""Tables of discrete Fourier transforms of real numbers, for ``spectrogram_kernels`` and its CUDA twin."""
 
 from __future__ import annotations
 

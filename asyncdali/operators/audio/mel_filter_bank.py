@@ -74,7 +74,7 @@ class _AxisMatrix(KernelOperator):
     """Base: a matrix along one axis, FLOAT in and out."""
 
     repeatable = True
-    kernel_module = "axis_matrix_kernels"
+    kernel_module = "mel_filter_bank_kernels"
 
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [self.kernels.axis_matrix_step]

@@ -15,7 +15,7 @@ from .signal_types import SIGNAL_TYPES
 @register
 class NonsilentRegion(KernelOperator):
     repeatable = True
-    kernel_module = "signal_kernels"
+    kernel_module = "nonsilent_region_kernels"
     schema = Schema(
         name="nonsilent_region",
         doc="""The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.

@@ -1,6 +1,6 @@
 """Fourier transforms of real numbers, several at a time: each lane of a vector computes a separate transform. Computed in float32.
 
-The operations and their order are those of ``fourier_kernels.cu``. No operations are contracted, so the results are equal. 512 numbers
+The operations and their order are those of ``spectrogram_kernels.cu``. No operations are contracted, so the results are equal. 512 numbers
 take about 5,500 instructions for 16 lanes.
 """
 

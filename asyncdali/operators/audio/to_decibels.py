@@ -12,7 +12,7 @@ from ..kernel_operator import KernelOperator, Kernels, Names
 @register
 class ToDecibels(KernelOperator):
     repeatable = True
-    kernel_module = "signal_kernels"
+    kernel_module = "to_decibels_kernels"
     schema = Schema(
         name="to_decibels",
         doc="""Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out.""",

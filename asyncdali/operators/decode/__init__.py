@@ -5,7 +5,7 @@
     decoder_windows.py                  Windows of the cropping decoders
     decoders.py                         decoders.image, image_crop, image_random_crop, image_slice
     inflate.py, inflate_kernels.py      decoders.inflate: compressed data as tensors
-    jpeg_lane_kernels.py                Select the JPEGs for each decoder of a GPU, and describe them to the GPU's decoders and the CPU
+    decoders_kernels.py                 Select the JPEGs for each decoder of a GPU, and describe them to the GPU's decoders and the CPU
     lane_balance.py                     Distribution of JPEGs between a GPU's engines and the CPU by load
     numpy_decoder.py                    decoders.numpy: NumPy files in memory as arrays
     peek_image_shape.py                 The shape that an encoded image will have, from its header

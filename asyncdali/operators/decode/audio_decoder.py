@@ -8,10 +8,10 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...codecs.audio.audio_decoder_tables import SOUND, SOUNDS
 from ...codecs.audio.audio_formats import check_dtype, check_rate, decode_audio, merged
 from ...codecs.audio.compiled_sounds import Scan, compile_decoders, kind_of, scanned
 from ...codecs.audio.resampling import check_quality, compile_kernels
-from ...codecs.audio.sound_tables import SOUND, SOUNDS
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output, argument
 from ..base import (  # fmt: skip

@@ -54,9 +54,9 @@ def _kernels() -> Any:
 
     They are imported late, because few programs need them. The cache avoids several import statements per batch.
     """
-    from . import jpeg_lane_kernels
+    from . import decoders_kernels
 
-    return jpeg_lane_kernels
+    return decoders_kernels
 
 
 class Lane(NamedTuple):

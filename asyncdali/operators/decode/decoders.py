@@ -160,10 +160,10 @@ class ImageDecoder(Operator):
     def _scan_for_gpu(self) -> Any:
         """The scan that also finds the files for a GPU's decoders."""
         from ...compiled.step import compile_all
-        from . import jpeg_lane_kernels
+        from . import decoders_kernels
 
-        compile_all(jpeg_lane_kernels)
-        return jpeg_lane_kernels.scan_file_for_gpu
+        compile_all(decoders_kernels)
+        return decoders_kernels.scan_file_for_gpu
 
     def wanted_scan(self) -> HeadScan | None:
         return HeadScan(self._scan.address, JPEG_HEADER.words) if self._cache is None else None

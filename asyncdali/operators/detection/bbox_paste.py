@@ -9,13 +9,13 @@ from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
 from ..base import REQUIRED, Arg, Arguments, Iteration, Planned, SampleError, Schema, register
 from ..kernel_operator import KernelOperator, Kernels, Names
-from .box_tables import PLACEMENT
+from .bbox_paste_tables import PLACEMENT
 
 
 @register
 class BBoxPaste(KernelOperator):
     on_cuda = False
-    kernel_module = "box_kernels"
+    kernel_module = "bbox_paste_kernels"
     repeatable = True
     schema = Schema(
         name="bbox_paste",

@@ -9,12 +9,12 @@ from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..kernel_operator import KernelOperator, Kernels, Names
-from .box_tables import ENCODING
+from .box_encoder_tables import ENCODING
 
 
 @register
 class BoxEncoder(KernelOperator):
-    kernel_module = "box_kernels"
+    kernel_module = "box_encoder_kernels"
     repeatable = True
     on_cuda = True
     schema = Schema(

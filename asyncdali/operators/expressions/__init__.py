@@ -3,7 +3,7 @@
     code.py                             The code of a program
     cuda_code.py                        The CUDA kernel of a program
     eager.py                            Base of expressions and subscripts
-    expression_kernels.py, expression_tables.py
+    expressions_kernels.py, expressions_tables.py
                                         The compiled step of arithmetic expressions
     expressions.py                      Arithmetic on nodes
     float_functions.py                  The C library's functions of float32, as operations that a loop over elements can vectorise

@@ -1,6 +1,6 @@
 """The code of a program: one loop over elements, in which every operation is a few instructions on registers.
 
-``kernel(table) -> status`` computes ``rows`` times ``count`` elements; the table is a PROGRAM (``expression_tables``). Within a row an
+``kernel(table) -> status`` computes ``rows`` times ``count`` elements; the table is a PROGRAM (``expressions_tables``). Within a row an
 input has either one element for each output element, or one for all of them. The code is specialised for this choice (`repeated`). Values
 that depend only on inputs with one element are computed once per row.
 
@@ -17,7 +17,7 @@ from llvmlite import ir
 from ...batch import storage_dtype
 from ...compiled.machine_code import MachineCode
 from ...types import DALIDataType
-from .expression_tables import PROGRAM
+from .expressions_tables import PROGRAM
 from .float_functions import DOUBLE_FUNCTIONS, FUNCTIONS
 from .function_probes import same_as_library
 from .llvm_compiler import float_lanes, library_function, machine_code, new_module, prefer_long_vectors

@@ -1,4 +1,4 @@
-"""The CUDA kernel of a program: the same operations as ``code.py`` emits, as C++ text for ``expression_kernels.cu``."""
+"""The CUDA kernel of a program: the same operations as ``code.py`` emits, as C++ text for ``expressions_kernels.cu``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
-from .expression_tables import EXPRESSION_CUDA
+from .expressions_tables import EXPRESSION_CUDA
 from .programs import ExpressionProgram, InputOperand, Instruction, Literal, Operand
 from .shapes import Walk
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
 
-_SOURCE = Path(__file__).with_name("expression_kernels.cu")
-_PACK = 4  # Elements per thread, as in expression_kernels.cu.
+_SOURCE = Path(__file__).with_name("expressions_kernels.cu")
+_PACK = 4  # Elements per thread, as in expressions_kernels.cu.
 _T = DALIDataType
 _BITS = {**SIGNED, **UNSIGNED}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

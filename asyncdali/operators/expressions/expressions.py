@@ -21,7 +21,7 @@ from ..accepts import ANYTHING, CHOSEN, Output
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
 from .cuda_code import make_kernel, make_launch
 from .eager import EAGER, SMALL, EagerOperator
-from .expression_tables import WALK_HEAD
+from .expressions_tables import WALK_HEAD
 from .programs import ExpressionProgram, single
 from .shapes import walk
 
@@ -67,7 +67,7 @@ class ArithmeticGenericOp(EagerOperator):
         self._computing = threading.Lock()  # several threads plan while an iteration is made again (runtime/repairs, provenance)
         self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
         self._cuda: dict[tuple[DALIDataType, ...], Kernel] = {}
-        from . import expression_kernels as expressions_kernels
+        from . import expressions_kernels as expressions_kernels
         from . import stored_code
 
         self._code, self._kernels = stored_code, expressions_kernels

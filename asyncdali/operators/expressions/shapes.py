@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base import SampleError
-from .expression_tables import WALK_HEAD
+from .expressions_tables import WALK_HEAD
 
 TILE = 256
 """Least elements of a tile; rows shorter than a quarter of it are tiled."""

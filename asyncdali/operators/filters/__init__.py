@@ -5,12 +5,12 @@
     laplacian.py                        The sum of second derivatives along all data axes
     plane_kernels.py, plane_tables.py   Records of samples, addressed as planes by filters
     planes.py                           Memory layout of samples for a filter: planes of data axes, with or without channels
-    rectangle_kernels.py                Compiled steps for rectangles of pixels: maximum, minimum and median
+    rectangles_kernels.py               Compiled steps for rectangles of pixels: maximum, minimum and median
     rectangles.py                       experimental.dilate, experimental.erode, experimental.median_blur
-    separable_kernels.py, separable_tables.py
+    gaussian_blur_kernels.py, gaussian_blur_tables.py
                                         The compiled step of separable filters: one window per data axis; also sums of several such
                                         filters
-    separable_launches.py               Separable filters on a GPU
+    gaussian_blur_launches.py           Separable filters on a GPU
     survey_kernels.py                   Facts about a whole batch that the launches of a separable filter need, found with the interpreter
                                         lock held
     window_kernels.py                   Gaussian windows of a whole batch

@@ -17,7 +17,7 @@ from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import lanes, widest
 from .filter import CORRELATE, CORRELATE_RECORD
-from .separable_kernels import reflected, weighted_sum
+from .gaussian_blur_kernels import reflected, weighted_sum
 
 at, word, thread_at = CORRELATE.at, CORRELATE_RECORD.word, THREAD.at
 _SOURCE = Path(__file__).with_name("filter_kernels.cu")

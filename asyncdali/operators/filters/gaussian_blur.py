@@ -13,15 +13,15 @@ from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from ..sequences.per_frame_arguments import Frames
+from .gaussian_blur_tables import GAUSSIANS, WINDOWS
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_kernel, plane_records
-from .separable_tables import GAUSSIANS, WINDOWS
 from .windows import FilterWindows
 
 
 class SeparableFilter(KernelOperator):
     """Base of filters that are sums of separable filters. The output has the input's shape, layout and type, or FLOAT."""
 
-    kernel_module = "separable_kernels"
+    kernel_module = "gaussian_blur_kernels"
 
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         from . import survey_kernels

@@ -1,4 +1,4 @@
-// Separable filters of images with small windows. Products are added in the same order as in separable_kernels.cu. A block copies its part
+// Separable filters of images with small windows. Products are added in the same order as in gaussian_blur_kernels.cu. A block copies its part
 // of the picture to shared memory, filters it along the width, then along the height. A thread computes RUN neighbouring sums at once:
 // each element is loaded once for RUN sums, and weights stay in registers.
 // Macros: IN, OUT element types; CHANNELS: number of channels of all samples; TAPS_X, TAPS_Y: size of all windows, 0 if windows differ;
@@ -6,10 +6,10 @@
 #define RESIDENT (SINGLE ? 3 : 2)  // Without a limit the compiler takes 220 registers, and a multiprocessor runs one block at a time.
 #include "borders.cuh"
 #include "plane_tables.py"
-#include "separable_tables.py"
+#include "gaussian_blur_tables.py"
 
 #define RUN 8
-#define COLUMNS 96  // elements of a tile's row; these four constants have the same values in separable_launches.py
+#define COLUMNS 96  // elements of a tile's row; these four constants have the same values in gaussian_blur_launches.py
 #define PIXELS (COLUMNS / CHANNELS)
 #define THREADS 256
 

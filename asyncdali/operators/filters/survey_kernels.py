@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ...compiled.intrinsics import load_i64, store_i64
 from ...compiled.step import compiled, inlined
+from .gaussian_blur_tables import SURVEY, WINDOWS
 from .plane_tables import PLANES
-from .separable_tables import SURVEY, WINDOWS
 
 plane, window, survey_at = PLANES.at, WINDOWS.at, SURVEY.at
 
@@ -62,7 +62,7 @@ def most_tiles(records, count, columns, rows, by_channel):
 
 @compiled(5, brief=True)
 def most_scratch(records, count, terms, taps, axes):
-    """Bytes of scratch that the step of ``separable_kernels`` needs for the largest sample, with windows of `taps` taps at most
+    """Bytes of scratch that the step of ``gaussian_blur_kernels`` needs for the largest sample, with windows of `taps` taps at most
     along `axes` axes."""
     most = 0
     for k in range(count):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compiled.addresses import Within
-from .separable_tables import WINDOW, WINDOWS
+from .gaussian_blur_tables import WINDOW, WINDOWS
 
 
 class FilterWindows(NamedTuple):

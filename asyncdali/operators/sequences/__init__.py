@@ -1,7 +1,7 @@
 """Sequences of frames: reordered frames, motion between frames, and arguments with one value per frame.
 
     element_extract.py                  Frames of sequences as outputs
-    frame_copy_kernels.py, frame_copy_tables.py
+    element_extract_kernels.py, element_extract_tables.py
                                         The compiled step that copies frames of sequences: one block of memory per frame
     optical_flow.py, optical_flow_kernels.py
                                         The motion of the parts of a picture from one frame to the next

@@ -14,7 +14,7 @@ from ..moves.strided import Pieces, dense_strides, like
 
 @register
 class SequenceRearrange(KernelOperator):
-    kernel_module = "frame_copy_kernels"
+    kernel_module = "element_extract_kernels"
     repeatable = True
     on_cuda = True
     schema = Schema(

@@ -161,10 +161,10 @@ class Normalize(Operator):
         self._shift = np.array([spec.constant("shift")], np.float32)
         self._scale_and_epsilon = np.array([spec.constant("scale"), spec.constant("epsilon")], np.float32)
         self._on_gpu = environment.gpu is not None and spec.device != "cpu"
-        from . import normalize_kernels, reduction_kernels
+        from . import normalize_kernels, reductions_kernels
 
         self._kernels: Any = normalize_kernels
-        self._reductions: Any = reduction_kernels
+        self._reductions: Any = reductions_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         if dtypes[0] in _INPUTS:

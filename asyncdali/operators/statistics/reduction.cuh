@@ -2,7 +2,7 @@
 // Macros: IN, OUT element types; KIND: 0 sum of elements, 1 sum of squares, 2 sum of squared distances from the mean, 3 maximum,
 // 4 minimum; WHOLE 1: sums are integers.
 #include "place.cuh"
-#include "reduction_tables.py"
+#include "reductions_tables.py"
 
 #if KIND >= 3
 typedef IN Total;

@@ -12,9 +12,9 @@ from ...batch import storage_dtype
 from ...device.launch import BLOCK, LINE, PACK, Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
 from .place_tables import NOWHERE, Place, placed
-from .reduction_tables import REDUCTION, REDUCTION_CUDA
+from .reductions_tables import REDUCTION, REDUCTION_CUDA
 
-_SOURCE, _CHANNELS = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("reduction", "channel_reduction"))
+_SOURCE, _CHANNELS = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("reductions", "channel_reduction"))
 _KINDS = {"value": 0, "square": 1, "deviation": 2, "largest": 3, "smallest": 4}
 _FEW, _MANY = 64, 1 << 16
 _PART, _MOST_PARTS = 8192, 256
@@ -26,7 +26,7 @@ _MANY_PARTS = 8
 
 @dataclass
 class Reduction:
-    """A reduction of a batch; see ``reduction_tables``.
+    """A reduction of a batch; see ``reductions_tables``.
 
     out      the location of results on a GPU;  means  the location of the means on a GPU
     records  for groups of `kept` and `reduced` axes

@@ -1,4 +1,4 @@
-"""Vectorised sums and extremes, with the results of ``reduction_kernels``.
+"""Vectorised sums and extremes, with the results of ``reductions_kernels``.
 
 Elements are contiguous, or every third one (a channel of interleaved pixels). Float sums keep DALI's order. A node of 264 to 512 elements
 is halved four times, so it has 16 leaves of 16 to 32 elements. The leaves are lanes: sixteen rows of sixteen elements are transposed, and
@@ -84,7 +84,7 @@ def _turned_bytes_ir(builder: Any, rows: list[Any]) -> list[Any]:
 
 
 def _float_ir(builder: Any, column: Any, signed: bool, kind: str, mean: Any) -> Any:
-    """The number to add for a column: see ``reduction_kernels._values``."""
+    """The number to add for a column: see ``reductions_kernels._values``."""
     real = ir.VectorType(ir.FloatType(), _LEAVES)
     whole = not isinstance(column.type.element, ir.FloatType)
     if whole:
@@ -329,7 +329,7 @@ _new_four = local_array(np.float32, 4)
 def pixel_chunks(kind: str) -> Any:
     """``chunks(base, count, means, sums)``: 66 to 128 pixels of three float32, four chains of additions; float32[3] to `sums`.
 
-    The nodes are halved twice, as in ``reduction_kernels`` for one axis. Reads one number behind the last pixel.
+    The nodes are halved twice, as in ``reductions_kernels`` for one axis. Reads one number behind the last pixel.
     """
 
     @inlined

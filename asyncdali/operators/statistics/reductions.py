@@ -12,7 +12,7 @@ from ..accepts import ANY_RANK, CHOSEN, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, no_explanation, register
 from ..moves.strided import dense_strides, named_axes, normal_axes
 from .reduction_launches import Reduction
-from .reduction_tables import FINISHES, MAX_AXES
+from .reductions_tables import FINISHES, MAX_AXES
 
 _UNSIGNED = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64)
 _SIGNED = (DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64)
@@ -74,9 +74,9 @@ class _Reduction(Operator):
         super().__init__(spec, environment)
         if spec.given("axes") and spec.given("axis_names"):
             raise ValueError("`axes` and `axis_names` are mutually exclusive")
-        from . import reduction_kernels
+        from . import reductions_kernels
 
-        self._kernels: Any = reduction_kernels
+        self._kernels: Any = reductions_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         if dtypes[0] is None:

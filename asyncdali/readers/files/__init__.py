@@ -12,7 +12,7 @@ file.py, fits.py, nemo_asr.py and file_read.py are the operators; listed.py and 
                                         Lists directories without the interpreter: filters and sorts names, and joins them to paths
     reserved_memory.py                  Memory that is reserved for the files of a batch before their sizes are known, so each file is
                                         read as soon as it is open
-    speech_kernels.py, speech_tables.py
+    nemo_asr_kernels.py, nemo_asr_tables.py
                                         Reads parts of WAV files without the interpreter
 
 May import `readers.base` and `readers.remote`, and what `readers` may.

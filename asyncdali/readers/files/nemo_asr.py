@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...codecs.audio.audio_decoder_tables import SOUND
 from ...codecs.audio.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio, merged
 from ...codecs.audio.compiled_sounds import compile_decoders, kind_of
 from ...codecs.audio.resampling import check_quality, compile_kernels
-from ...codecs.audio.sound_tables import SOUND
 from ...compiled.addresses import address_of, zero_words
 from ...messages.notices import warn
 from ...operators.base import (
@@ -47,7 +47,7 @@ from .batch_files import BatchFiles
 from .contents import MAX_OPEN
 from .entries import ENTRY_ARGS, EntryRules
 from .file_table import FileTable
-from .speech_tables import OPEN_SPEECH, READ_SPEECH
+from .nemo_asr_tables import OPEN_SPEECH, READ_SPEECH
 
 _COMPILED = (".flac", ".oga", ".ogg")
 """Names of files for which the decoders are compiled ahead; for others this happens when a file turns out to need them."""
@@ -191,10 +191,10 @@ class NemoAsrReader(ReaderOperator):
             compile_kernels()
         from ...compiled.step import compile_all
         from ..containers import record_kernels
-        from . import speech_kernels
+        from . import nemo_asr_kernels
 
-        self._kernels = speech_kernels
-        compile_all(speech_kernels)
+        self._kernels = nemo_asr_kernels
+        compile_all(nemo_asr_kernels)
         self._close_all = record_kernels.close_all
         self._close_all.compile()
         super().__init__(spec, environment)

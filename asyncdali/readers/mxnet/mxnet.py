@@ -16,7 +16,7 @@ from ..containers.containers import ContainerReader, Containers, Fetched, Record
 from ..containers.indices import parse_numbers, read_text
 from ..containers.record_tables import COPY_PARTS
 from ..remote.remote import read_part
-from .recordio_tables import IMAGE_RECORD, PARSE_RECORD
+from .mxnet_tables import IMAGE_RECORD, PARSE_RECORD
 
 word = IMAGE_RECORD.word
 
@@ -43,10 +43,10 @@ class MXNetReader(ContainerReader):
 
     def __init__(self, spec: Spec, environment: Environment):
         from ...compiled.step import compile_all
-        from . import recordio_kernels
+        from . import mxnet_kernels
 
-        self._kernels = recordio_kernels
-        compile_all(recordio_kernels)
+        self._kernels = mxnet_kernels
+        compile_all(mxnet_kernels)
         if len(spec.constant("index_path")) != 1:
             raise RuntimeError("RecordIOReader supports only a single index file")
         super().__init__(spec, environment)

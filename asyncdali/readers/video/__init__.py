@@ -1,7 +1,8 @@
 """Sequences of frames: readers.video and readers.video_resize from videos, readers.sequence from image files.
 
     frame_files.py                     Image files as the frames of a sequence
-    frame_kernels.py, frame_tables.py  Puts decoded frames together to sequences
+    sequence_kernels.py, sequence_tables.py
+                                       Puts decoded frames together to sequences
     video_files.py                     Video files of a data set: their frames, and a pool of open files
     video_sequences.py                 Decides which frames make a sequence: parts of videos, and the starts of sequences in them
 

@@ -46,7 +46,7 @@ from ..files.file_table import FileTable, sorted_entries
 from ..files.reserved_memory import ExpectedSizes
 from ..remote.remote import is_remote
 from .frame_files import are_final, decode_frame
-from .frame_tables import COPY_FRAMES, JOIN_FRAMES, NUMBER_FRAMES
+from .sequence_tables import COPY_FRAMES, JOIN_FRAMES, NUMBER_FRAMES
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".jp2", ".webp")
 _FEW = 1 << 16
@@ -87,13 +87,13 @@ class SequenceReader(ReaderOperator):
         from ...compiled.step import compile_all
         from ..containers import record_kernels
         from ..files import file_kernels
-        from . import frame_kernels
+        from . import sequence_kernels
 
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
         record_kernels.close_all.compile()
-        self._kernels = frame_kernels
-        compile_all(frame_kernels)
+        self._kernels = sequence_kernels
+        compile_all(sequence_kernels)
         self._expected = ExpectedSizes()
         super().__init__(spec, environment)
 

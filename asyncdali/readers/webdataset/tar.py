@@ -12,7 +12,7 @@ import numpy as np
 from ...messages.notices import warn
 from ..containers.compressed import named_compression
 from ..containers.containers import open_descriptor
-from .tar_tables import MEMBER
+from .webdataset_tables import MEMBER
 
 word = MEMBER.word
 
@@ -78,7 +78,7 @@ class _Targets:
 
 def check_places(path: str, places: Iterable[int]) -> int | None:
     """The first of these offsets within an archive that has no header in front of it, so no data begin there; None: all have one."""
-    from . import tar_kernels as kernels
+    from . import webdataset_kernels as kernels
 
     with open_descriptor(path) as (descriptor, size):
         return next((at for at in places if at <= size and not kernels.is_header(descriptor, at - BLOCK_SIZE)), None)
@@ -86,7 +86,7 @@ def check_places(path: str, places: Iterable[int]) -> int | None:
 
 def _entries(path: str) -> Iterator[TarMember | TarLink]:
     """The regular files and the links of an archive in order."""
-    from . import tar_kernels as kernels
+    from . import webdataset_kernels as kernels
 
     with open_descriptor(path) as (descriptor, size):
         at, total = 0, 0
@@ -132,7 +132,7 @@ def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -
 
 def explain(code: int) -> str:
     """The message for a status of the kernel."""
-    from . import tar_kernels as kernels
+    from . import webdataset_kernels as kernels
 
     known = {
         kernels.BAD_SUM: "the checksum of a header is wrong (not a tar file, or damaged)",

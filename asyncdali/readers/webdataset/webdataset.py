@@ -81,9 +81,9 @@ class WebdatasetReader(ContainerReader):
 
     def __init__(self, spec: Spec, environment: Environment):
         from ...compiled.step import compile_all
-        from . import tar_kernels
+        from . import webdataset_kernels
 
-        compile_all(tar_kernels)
+        compile_all(webdataset_kernels)
         extensions, dtypes = spec.constant("ext"), spec.constant("dtypes")
         if not extensions or not all(extensions):
             raise RuntimeError("`ext` names no extension")

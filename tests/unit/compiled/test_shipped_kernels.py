@@ -232,7 +232,7 @@ def test_every_factory_of_kernels_has_declared_variants(tools):
     found = compile_kernels.kernels()
     modules = {kernel._function.__module__.rpartition(".")[2] for kernel in found}
     assert len(found) > 400
-    assert {"jpeg_kernels", "crop_mirror_normalize_kernels", "png_kernels", "sound_kernels", "npy_kernels", "driver"} <= modules
+    assert {"jpeg_kernels", "crop_mirror_normalize_kernels", "png_kernels", "audio_decoder_kernels", "npy_kernels", "driver"} <= modules
 
 
 def test_no_kernel_needs_numba_at_run_time(tools):

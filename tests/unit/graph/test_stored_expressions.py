@@ -10,7 +10,7 @@ import pytest
 from asyncdali.compiled import cache
 from asyncdali.compiled.machine_code import MachineCode
 from asyncdali.operators.expressions import code, stored_code
-from asyncdali.operators.expressions.expression_tables import PROGRAM
+from asyncdali.operators.expressions.expressions_tables import PROGRAM
 from asyncdali.operators.expressions.programs import ExpressionProgram, InputOperand, Instruction, Literal, single
 from asyncdali.types import DALIDataType
 

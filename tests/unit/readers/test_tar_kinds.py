@@ -17,7 +17,7 @@ import pytest
 
 from asyncdali import Pipeline, fn
 from asyncdali.__main__ import main
-from asyncdali.readers.webdataset import tar, tar_kernels
+from asyncdali.readers.webdataset import tar, webdataset_kernels
 
 PAIRS = [("000.jpg", b"A0"), ("000.cls", b"0"), ("001.jpg", b"A1"), ("001.cls", b"1")]
 WANTED = [[b"A0", b"0"], [b"A1", b"1"]]
@@ -162,7 +162,7 @@ def test_attributes_longer_than_a_window(tmp_path, size):
 
 def test_attributes_at_every_place_of_a_window(tmp_path, monkeypatch):
     """A path whose record begins anywhere in the last bytes of a window."""
-    for size in range(tar_kernels._WINDOW - 260, tar_kernels._WINDOW - 60, 3):
+    for size in range(webdataset_kernels._WINDOW - 260, webdataset_kernels._WINDOW - 60, 3):
         (tmp_path / "a.tar").write_bytes(with_attributes({"k": "q" * size}))
         assert [member.name[:201] for member in tar.scan(str(tmp_path / "a.tar"))] == ["x" * 200 + "0"] * 4
 

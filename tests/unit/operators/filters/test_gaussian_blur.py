@@ -10,8 +10,8 @@ from helpers.pipelines import pipeline_of
 from asyncdali import fn
 from asyncdali.compiled.addresses import address_of
 from asyncdali.operators.filters import survey_kernels, window_kernels
+from asyncdali.operators.filters.gaussian_blur_tables import GAUSSIANS, WINDOW, WINDOWS
 from asyncdali.operators.filters.plane_tables import PLANES
-from asyncdali.operators.filters.separable_tables import GAUSSIANS, WINDOW, WINDOWS
 from asyncdali.operators.filters.windows import FilterWindows
 
 

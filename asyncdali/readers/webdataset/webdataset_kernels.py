@@ -7,7 +7,7 @@ import numpy as np
 from ...compiled.intrinsics import address, copy_bytes, load_i64, load_u8, local_array, store_i64, store_u8
 from ...compiled.step import compiled, inlined
 from ..containers.record_kernels import read_at
-from .tar_tables import MEMBER, PAX
+from .webdataset_tables import MEMBER, PAX
 
 BAD_SUM, BAD_SIZE, TRUNCATED, BAD_PAX, SPARSE = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4, (1 << 20) + 5
 """Statuses of :func:`scan_tar`."""

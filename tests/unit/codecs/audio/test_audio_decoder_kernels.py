@@ -11,8 +11,8 @@ from helpers.pipelines import pipeline_of, run_script
 
 from asyncdali import fn, types
 from asyncdali.codecs.audio import audio_formats
+from asyncdali.codecs.audio.audio_decoder_tables import SOUND
 from asyncdali.codecs.audio.compiled_sounds import NotDecoded, Scan
-from asyncdali.codecs.audio.sound_tables import SOUND
 from asyncdali.operators.decode import audio_decoder
 from asyncdali.operators.decode.audio_decoder import DecodeAudio
 
@@ -162,7 +162,7 @@ import io, json, sys
 import numpy as np, soundfile
 from helpers.pipelines import pipeline_of, run_script
 from asyncdali import fn
-from asyncdali.codecs.audio import sound_kernels as kernels
+from asyncdali.codecs.audio import audio_decoder_kernels as kernels
 
 def encoded(format, subtype):
     file = io.BytesIO()

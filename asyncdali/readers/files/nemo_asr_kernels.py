@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...codecs.audio.sound_kernels import INT16, PCM, REAL, RIFF, WAVE, convert_wav, scan_wav
-from ...codecs.audio.sound_tables import SOUND
+from ...codecs.audio.audio_decoder_kernels import INT16, PCM, REAL, RIFF, WAVE, convert_wav, scan_wav
+from ...codecs.audio.audio_decoder_tables import SOUND
 from ...compiled import kinds
 from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, smaller, store_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
 from ..containers.record_kernels import open_file, read_at
-from .speech_tables import OPEN_SPEECH, READ_SPEECH
+from .nemo_asr_tables import OPEN_SPEECH, READ_SPEECH
 
 _close = kinds.ExternalFunction("close", kinds.int32(kinds.int32))
 _lseek = kinds.ExternalFunction("lseek", kinds.int64(kinds.int32, kinds.int64, kinds.int32))

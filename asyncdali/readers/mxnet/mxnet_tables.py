@@ -17,5 +17,5 @@ PARSE_RECORD = Table(
     Field("addresses", "addresses", "of the records"),
     Field("sizes", "int64[samples]", "bytes of each record"),
     Field("found", "IMAGE_RECORD[samples]", "written by the step"),
-    Field("which", "int64", "ALL, IN_PLACE or UNJOINED of ``recordio_kernels``: which records are looked at"),
+    Field("which", "int64", "ALL, IN_PLACE or UNJOINED of ``mxnet_kernels``: which records are looked at"),
 )

@@ -21,9 +21,9 @@ class _Spectrum(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import fourier_kernels
+        from . import spectrogram_kernels
 
-        self._kernels = fourier_kernels
+        self._kernels = spectrogram_kernels
         self._power = spec.constant("power")
         if self._power not in (1, 2):
             raise ValueError(f"`power` can be only 1 (amplitude) or 2 (power), got {self._power}")

@@ -5,7 +5,7 @@
 //   PARAMETERS, EXPRESSION  the parameters of `evaluate` (a register for each input) and its body
 //   ARGUMENTS(j)            its arguments: element j of the pack x<k> of each input
 #include "kernel.cuh"
-#include "expression_tables.py"
+#include "expressions_tables.py"
 
 // -------------------------------------------------------------------------------------------------------------- operations on registers
 

@@ -1,9 +1,9 @@
-// Separable filters: one window along each data axis, or a sum of several such filters (terms). As in separable_kernels.py, products are
+// Separable filters: one window along each data axis, or a sum of several such filters (terms). As in gaussian_blur_kernels.py, products are
 // added in the order of the taps, each addition rounds, and pixels outside are reflected about the border pixel.
 // Macros: IN, OUT element types; ROWS: rows of intermediate results in a block of `tile`, at least TILE + taps of the height - 1.
 #include "borders.cuh"
 #include "plane_tables.py"
-#include "separable_tables.py"
+#include "gaussian_blur_tables.py"
 
 #define TILE 32
 #define LANES 64

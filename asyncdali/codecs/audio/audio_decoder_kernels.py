@@ -26,9 +26,9 @@ from ...compiled.intrinsics import (
 )
 from ...compiled.job_tables import THREAD
 from ...compiled.step import compiled, inlined, step
+from .audio_decoder_tables import SCAN, SOUND, SOUNDS
 from .flac_kernels import decode_flac
 from .ogg_kernels import OGG_MARK, gather_headers, is_header, is_intact, page_bytes, scan_ogg
-from .sound_tables import SCAN, SOUND, SOUNDS
 from .vorbis_kernels import decode_vorbis, vorbis_scratch
 from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, RESYNC, UNFINISHED
 
@@ -390,7 +390,7 @@ def _place(context, sample):
 
 @step
 def wav_step(context, sample, thread):
-    """Decode one file, if it is a WAV file; see ``sound_tables``. Each format has a step, so that only formats in use are compiled."""
+    """Decode one file, if it is a WAV file; see ``audio_decoder_tables``. Each format has a step: only formats in use are compiled."""
     record, source, out = _place(context, sample)
     format = load_i64(record + record_at.format)
     if format == PCM or format == REAL:

@@ -36,7 +36,7 @@ from .real_fourier_kernels import lane_count, plan_table, real_transforms
 at, spectrum, record = SPECTROGRAM.at, POWER_SPECTRUM.at, THREAD.at
 plan_at, real_at, sizes_at, rows_at = TRANSFORM.at, REAL_TRANSFORM.at, SIGNAL_SIZES.at, ROW_SIZES.at
 
-_SOURCE = Path(__file__).with_name("fourier_kernels.cu")
+_SOURCE = Path(__file__).with_name("spectrogram_kernels.cu")
 _SHARED = 32768  # Bytes of complex numbers that a block keeps in shared memory.
 _MOST_BLOCKS = 512  # Most blocks of a launch whose transforms do not fit into shared memory.
 

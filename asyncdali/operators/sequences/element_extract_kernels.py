@@ -8,14 +8,14 @@ from ...batch import Batch
 from ...compiled.intrinsics import copy_bytes, load_i64
 from ...compiled.step import step
 from ..base import Step, no_explanation
-from .frame_copy_tables import FRAME_COPY
+from .element_extract_tables import FRAME_COPY
 
 at = FRAME_COPY.at
 
 
 @step
 def frame_copy_step(context, sample, thread):
-    """Copy one sample; see ``frame_copy_tables``."""
+    """Copy one sample; see ``element_extract_tables``."""
     frames, counts, size = load_i64(context + at.frames), load_i64(context + at.counts), load_i64(context + at.frame_bytes)
     if load_i64(context + at.begins) != 0:
         frames += 8 * load_i64(load_i64(context + at.begins) + 8 * sample)

@@ -19,7 +19,7 @@ from ...device.launch import Kernel, Launch, grid_of
 from ..base import Step, no_explanation
 from .mel_filter_bank import AXIS_MATRIX, AXIS_SIZES, COLUMN_RANGE
 
-_SOURCE = Path(__file__).with_name("axis_matrix_kernels.cu")
+_SOURCE = Path(__file__).with_name("mel_filter_bank_kernels.cu")
 
 at, sizes_at, range_at, record = AXIS_MATRIX.at, AXIS_SIZES.at, COLUMN_RANGE.at, THREAD.at
 

@@ -15,12 +15,12 @@ from ...batch import Batch, storage_dtype
 from ...compiled.addresses import address_of, products
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from . import survey_kernels
+from .gaussian_blur_tables import SEPARABLE_LINE, SEPARABLE_TILE, SURVEY, WINDOWS
 from .plane_tables import AXES, PLANES
-from .separable_tables import SEPARABLE_LINE, SEPARABLE_TILE, SURVEY, WINDOWS
 from .windows import FilterWindows
 
-_SOURCE, _SMALL = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("separable", "small_window"))
-_TILE, _LANES = 32, 64  # As in separable_kernels.cu.
+_SOURCE, _SMALL = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("gaussian_blur", "small_window"))
+_TILE, _LANES = 32, 64  # As in gaussian_blur_kernels.cu.
 _ROWS = (64, 160)
 """Most rows of intermediate results per block: 16 or 40 KB of shared memory."""
 _DEPTH, _HEIGHT, _WIDTH = range(len(AXES))
@@ -31,10 +31,10 @@ _SHARED = 48 << 10
 """Bytes of shared memory that a block may declare."""
 
 
-def separable_launches(
+def gaussian_blur_launches(
     source: Batch, output: Batch, records: np.ndarray, windows: FilterWindows, factors: np.ndarray, axes: int
 ) -> list[Launch]:
-    """The launches for a batch. The arguments are those of ``separable_kernels.make_separable_step``."""
+    """The launches for a batch. The arguments are those of ``gaussian_blur_kernels.make_separable_step``."""
     count, terms = factors.shape
     if not count:
         return []

@@ -1,4 +1,4 @@
-"""Tables of the steps that read speech (``speech_kernels``)."""
+"""Tables of the steps that read speech (``nemo_asr_kernels``)."""
 
 from __future__ import annotations
 

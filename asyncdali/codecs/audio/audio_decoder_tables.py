@@ -6,7 +6,7 @@ from ...compiled.tables import INPUTS, OUTPUTS, Field, Table
 
 SOUND = Table(
     "SOUND",
-    Field("format", "int64", "0: not for us; or one of the formats in ``sound_kernels``"),
+    Field("format", "int64", "0: not for us; or one of the formats in ``audio_decoder_kernels``"),
     Field("data", "int64", "offset of the samples, or of the first frame"),
     Field("bytes", "int64", "bytes from there to the end of the samples, or of the file"),
     Field("frames", "int64", "samples of each channel"),

@@ -19,9 +19,9 @@ from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import lanes
 from ..base import Step, no_explanation
 from . import survey_kernels
+from .gaussian_blur_launches import gaussian_blur_launches
+from .gaussian_blur_tables import SEPARABLE, WINDOW, WINDOWS
 from .plane_tables import PLANES
-from .separable_launches import separable_launches
-from .separable_tables import SEPARABLE, WINDOW, WINDOWS
 from .windows import FilterWindows
 
 at, word, _window, _windows, thread_at = SEPARABLE.at, PLANES.word, WINDOW.at, WINDOWS.at, THREAD.at
@@ -209,7 +209,7 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
     )  # fmt: skip
     scratch = survey_kernels.most_scratch(address_of(records), len(records), terms, most, axes)
     step = Step(compiled_step.address, table, no_explanation, scratch, SEPARABLE.word.scratch, keep)
-    step.launches = lambda: separable_launches(source, output, records, windows, factors, axes)
+    step.launches = lambda: gaussian_blur_launches(source, output, records, windows, factors, axes)
     return step
 
 

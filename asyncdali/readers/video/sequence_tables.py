@@ -1,4 +1,4 @@
-"""Tables of the code that numbers frames and puts them together (``frame_kernels``)."""
+"""Tables of the code that numbers frames and puts them together (``sequence_kernels``)."""
 
 from __future__ import annotations
 

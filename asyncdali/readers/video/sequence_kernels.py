@@ -6,7 +6,7 @@ import numpy as np
 
 from ...compiled.intrinsics import copy_bytes, load_i64, store_i64
 from ...compiled.step import compiled, inlined, step
-from .frame_tables import COPY_FRAMES, FRAME_SHAPE, JOIN_FRAMES, NUMBER_FRAMES, SEQUENCE_SHAPE
+from .sequence_tables import COPY_FRAMES, FRAME_SHAPE, JOIN_FRAMES, NUMBER_FRAMES, SEQUENCE_SHAPE
 
 at, numbering, joining = COPY_FRAMES.at, NUMBER_FRAMES.at, JOIN_FRAMES.at
 pixels, sequence = FRAME_SHAPE.at, SEQUENCE_SHAPE.at

@@ -1,4 +1,4 @@
-"""Compiled steps of to_decibels and nonsilent_region."""
+"""Compiled step of nonsilent_region."""
 
 from __future__ import annotations
 
@@ -15,65 +15,17 @@ from ...compiled.convert_kernels import view
 from ...compiled.intrinsics import load_f64, load_i64, smaller, store_i32, store_i64, view_f32, view_f64
 from ...compiled.job_tables import THREAD
 from ...compiled.kinds import from_dtype
-from ...compiled.step import Compiled, inlined, step, step_variant
-from ...compiled.vectors import I32, I64, element_ir, function_of, lanes, load_ir, store_ir, transposed_ir, widest
+from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.vectors import I32, I64, element_ir, function_of, load_ir, store_ir, transposed_ir
 from ...device.launch import Kernel, Launch, Scratch, element_type, grid_of
 from ..base import Step, no_explanation
-from .logarithm_kernels import log10_of
-from .signal_tables import (  # fmt: skip
-    DECIBEL_NUMBERS,
-    DECIBELS,
-    DECIBELS_GPU,
-    NONSILENT,
-    NONSILENT_BORDERS,
-    NONSILENT_CUT,
-    NONSILENT_GPU,
-    NONSILENT_NOTE,
-)
+from .nonsilent_region_tables import NONSILENT, NONSILENT_BORDERS, NONSILENT_CUT, NONSILENT_GPU, NONSILENT_NOTE
 
-_SOURCE = Path(__file__).with_name("signal_kernels.cu")
-_PART, _MOST_PARTS = 8192, 64  # Size of the parts of a sample that a block searches for its largest element, and the most parts.
+_SOURCE = Path(__file__).with_suffix(".cu")
+_PART = 8192  # Fewest windows of a stretch whose sums are exact.
 
-decibel, number_at = DECIBELS.at, DECIBEL_NUMBERS.at
 silence, cut_at, note_at, note = NONSILENT.at, NONSILENT_CUT.at, NONSILENT_NOTE.at, NONSILENT_NOTE.word  # Notes: float64.
 record = THREAD.at
-
-_WIDTH = widest() // 4  # Lanes of float32; as float64 they fill two registers.
-_f32, _f64 = lanes("float32", _WIDTH), lanes("float64", _WIDTH)
-_load, _store, _load_some, _store_some = _f32.load, _f32.store, _f32.load_some, _f32.store_some
-_splat, _larger, _largest_lane = _f32.splat, _f32.larger, _f32.largest
-_real, _larger_real, _widened, _narrowed, _log10 = _f64.splat, _f64.larger, _f32.converted(_f64), _f64.converted(_f32), log10_of(_WIDTH)
-
-
-@inlined
-def _largest(source, count):
-    """The largest of `count` float32, at least 0. NaN is ignored."""
-    zero = _splat(np.float32(0))
-    found = zero
-    for i in range(0, count, _WIDTH):
-        found = _larger(_load_some(source + 4 * i, count - i, zero), found)
-    return _largest_lane(found)
-
-
-@step
-def decibels_step(context, sample, thread):
-    """Computed in float64."""
-    count, numbers = load_i64(load_i64(context + decibel.counts) + 8 * sample), load_i64(context + decibel.numbers)
-    source, out = load_i64(load_i64(context + decibel.inputs) + 8 * sample), load_i64(load_i64(context + decibel.outputs) + 8 * sample)
-    multiplier, least = load_f64(numbers + number_at.multiplier), load_f64(numbers + number_at.least)
-    reference = load_f64(numbers + number_at.reference)
-    if reference == 0.0:
-        reference = np.float64(_largest(source, count))
-        reference = 1.0 if reference == 0.0 else reference
-    by, base, lowest, one = _real(multiplier), _real(reference), _real(least), _splat(np.float32(1))
-    whole = count - count % _WIDTH
-    for i in range(0, whole, _WIDTH):
-        _store(out + 4 * i, _narrowed(by * _log10(_larger_real(_widened(_load(source + 4 * i)) / base, lowest))))
-    if whole < count:
-        ratio = _widened(_load_some(source + 4 * whole, count - whole, one)) / base
-        _store_some(out + 4 * whole, _narrowed(by * _log10(_larger_real(ratio, lowest))), count - whole)
-    return 0
-
 
 _LANES = 8  # Stretches that are summed side by side.
 _WARP = 32
@@ -353,31 +305,11 @@ def nonsilent_step(dtype: str, exact: bool) -> Compiled:
     return nonsilent
 
 
-def make_decibels_step(source: Batch, output: Batch, multiplier: float, reference: float, least: float) -> Step:
-    """The step for a batch; a `reference` of 0 means each sample's largest element."""
-    counts = _elements(source)
-    numbers = np.array(DECIBEL_NUMBERS.entries(multiplier=multiplier, reference=reference, least=least), np.float64)
-    values = {"inputs": source.addresses, "outputs": output.addresses, "counts": counts, "numbers": numbers}
-    table, keep = DECIBELS.make(**values)
-
-    def launches() -> list[Launch]:
-        count, largest = len(counts), int(counts.max(initial=0))
-        parts = 0 if reference else max(1, min(-(-largest // _PART), _MOST_PARTS))
-        entries = DECIBELS_GPU.entries(**values, samples=count, parts=parts, peaks=Scratch(4 * count * parts) if parts else 0)
-        searched = [Launch(Kernel(_SOURCE, "peaks", _FLOATS), entries, grid_of(parts, count, 1))] if parts else []
-        return [*searched, Launch(Kernel(_SOURCE, "decibels", _FLOATS), entries, grid_of(largest, count))]
-
-    return Step(decibels_step.address, table, no_explanation, keep=keep, launches=launches)
-
-
-_FLOATS = ("IN", "float32"), ("OUT", "float32")
-
-
 def make_nonsilent_step(
     source: Batch, outputs: list[Batch], window: int, interval: int, reference: float, part: float, exact: bool
 ) -> Step:
     """The step for a batch of signals. The cut-off is `part` of the reference power; a power of 0 means each sample's largest."""
-    counts, dtype = _elements(source), storage_dtype(source.dtype)
+    counts, dtype = np.ascontiguousarray(source.shapes.prod(axis=1), np.int64), storage_dtype(source.dtype)
     exact = exact or dtype == np.float64  # DALI has no signals of FLOAT64.
     cut = np.array(NONSILENT_CUT.entries(reference=reference, part=part), np.float64)
     starts, lengths = outputs
@@ -423,7 +355,3 @@ def _lead(dtype: np.dtype, window: int, stretch: int, exact: bool) -> int:
     DALI's sums of float32 restart with the windows that end behind a multiple of the interval.
     """
     return stretch - window + 1 if dtype == np.float32 and not exact and stretch else 0
-
-
-def _elements(source: Batch) -> np.ndarray:
-    return np.ascontiguousarray(source.shapes.prod(axis=1), np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from ...compiled import kinds
 from ...compiled.intrinsics import load_i32, load_i64, store_i32, store_i64
 from ...compiled.step import inlined, step
-from .recordio_tables import IMAGE_RECORD, PARSE_RECORD
+from .mxnet_tables import IMAGE_RECORD, PARSE_RECORD
 
 BAD_MAGIC, BAD_LENGTH, BAD_PARTS, TOO_SHORT = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
 """Statuses of :func:`parse_record`."""

@@ -10,7 +10,7 @@ from ...compiled.intrinsics import call1, copy_bytes, load_i64, store_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
 from ..base import Step
-from .expression_tables import EXPRESSION, PROGRAM, WALK_HEAD
+from .expressions_tables import EXPRESSION, PROGRAM, WALK_HEAD
 from .shapes import TILE, Walk
 
 # Scratch memory: the program's table; a counter for each group of axes; for each input a tile, its position and its step within a row.
@@ -54,7 +54,7 @@ def _tiled(kernel, table, tiles, steps, itemsizes, inputs, rows, count, factor, 
 
 @step
 def expression_step(context, sample, thread):
-    """Compute one sample; see ``expression_tables``."""
+    """Compute one sample; see ``expressions_tables``."""
     groups, inputs = load_i64(context + at.groups), load_i64(context + at.input_count)
     record = load_i64(context + at.records) + 8 * load_i64(context + at.width) * sample
     kernel, factor = load_i64(record + _head.kernel), load_i64(record + _head.tile_rows)

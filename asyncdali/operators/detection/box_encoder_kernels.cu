@@ -1,5 +1,5 @@
 // box_encoder: `winners` finds the best anchor of each box. `encode` chooses a box for each anchor and writes it relative to the anchor.
-#include "box_tables.py"
+#include "box_encoder_tables.py"
 #include "kernel.cuh"
 
 struct Box { float32 left, top, right, bottom; };
