@@ -18,7 +18,7 @@ from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread, kernels_of_threads
 from ..errors import PipelineClosed
 from ..graph.plan import build_plan, cut_for_gpu, names_for_dali
-from ..operators.base import Role
+from ..operators.base import Environment, Role
 from ..sources.group import Group
 from ..sources.ports import Port
 from ..sources.pullers import Puller
@@ -125,7 +125,6 @@ class Session:
         return Executor(
             Stages(name, options.num_threads, options.affinity(), options.stream_policy or StreamPolicy.PER_BACKEND, self.gpu),
             depth=self.depth,
-            concurrency=options.concurrency or OperatorConcurrency.BACKEND,
             pool=None if engines is None else engines.pool,
             collects_reports=engines is not None and engines.reports,
             observers=Observers(
@@ -138,9 +137,9 @@ class Session:
 
     def _instantiate(self, blueprint: Blueprint, compilation: Compilation) -> None:
         options = self.options
-        environment = self.executor.environment(
+        environment = Environment(
             int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing),
-            blueprint.calling(self.seed), blueprint.access,
+            self.executor.allocate, blueprint.calling(self.seed), self.gpu, self.depth, blueprint.access,
         )  # fmt: skip
         with compilation.collected():
             make_operators(self.plan.operators, environment, self.operators)
@@ -170,7 +169,8 @@ class Session:
         place = usual if self.engines is None else self.engines.place
         self.began = Mark(positions, self.producer.place())
         beside = self._beside and self.engines is None and self.gpu is None and not why_in_order(self.plan, self.operators)
-        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, place, IterationLanes if beside else None)
+        concurrency = options.concurrency or OperatorConcurrency.BACKEND
+        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, concurrency, place, IterationLanes if beside else None)
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)

@@ -6,7 +6,6 @@ A maker keeps no state from one request to the next. It knows nothing of sockets
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns as now
@@ -15,6 +14,7 @@ from typing import Any
 from ...batch import Batch
 from ...device.buffers import BufferPool
 from ...graph.plan import build_plan
+from ...operators.base import Environment
 from ...runtime.counting.counters import PipelineCounters
 from ...runtime.engine_protocol import Engines
 from ...runtime.order.executor import Executor, Observers
@@ -73,14 +73,13 @@ class Maker:
         self.numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
         self.executor = Executor(
             Stages("asyncdali-engine", options.num_threads, options.affinity(), options.stream_policy or StreamPolicy.PER_BACKEND, None),
-            depth=options.depth, concurrency=options.concurrency or OperatorConcurrency.BACKEND, pool=pool,
+            depth=options.depth, pool=pool,
             observers=Observers(PipelineCounters() if options.enable_statistics else None, None, progress),
         )  # fmt: skip
-        environment = self.executor.environment(
-            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), program.calling,
-            program.access,
+        environment = Environment(
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing),
+            self.executor.allocate, program.calling, None, options.depth, program.access, noting=noting,
         )  # fmt: skip
-        environment = dataclasses.replace(environment, noting=noting)
         built: list[BuiltOperator] = []
         make_operators(cut.before, environment, built)
         by_id = {id(item.planned): item for item in built}
@@ -92,7 +91,7 @@ class Maker:
         self.empty = not cut.before
         self.description = description(plan, options, program.seed, built, cut.before if far else None)
         place = (lambda executor, segments: OnLoop(executor)) if engines is None else engines.place
-        self.executor.load(segments, cut.crossing, plan.edge_count, place)
+        self.executor.load(segments, cut.crossing, plan.edge_count, options.concurrency or OperatorConcurrency.BACKEND, place)
         if engines is not None:
             engines.attach(self.executor, segments[0])
 

@@ -10,17 +10,15 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ...access import Access
 from ...device.buffers import BufferPool
 from ...device.threads import Reports, WorkerState
 from ...errors import PipelineClosed
-from ...operators.base import Environment, Operator, Trait
+from ...operators.base import Operator, Trait
 from ...system import forks
 from ...types import OperatorConcurrency
 from ..counting.counters import PipelineCounters
@@ -102,7 +100,6 @@ class Executor:
         stages: Stages,
         *,
         depth: int,
-        concurrency: OperatorConcurrency,
         pool: BufferPool | None = None,
         collects_reports: bool = False,
         observers: Observers = NOBODY,
@@ -126,30 +123,18 @@ class Executor:
                 self.reports = self.stages.workers.collect_reports()
                 gpu.report_to(self.reports)
         self.counters, self.memory, self.progress = observers
-        self._depth = depth
-        self._concurrency = concurrency
         self._program = Loaded([], [], 0)
         self._jobs: set[Job] = set()
         self.closed = False
         self._broken: BaseException | None = None
         self._pid = forks.pid
 
-    def environment(
-        self,
-        batch_size: int,
-        num_threads: int,
-        device_id: int | None,
-        checkpointing: bool,
-        calling: Callable[[], AbstractContextManager[None]],
-        access: Access,
-    ) -> Environment:
-        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, self._depth, access)
-
     def load(
         self,
         segments: list[BuiltSegment],
         outputs: list[int],
         edge_count: int,
+        concurrency: OperatorConcurrency,
         place: Callable[[Executor, list[BuiltSegment]], Placement] = usual,
         beside: MakeBeside | None = None,
     ) -> None:
@@ -170,8 +155,8 @@ class Executor:
                     built.following = _READ_TOGETHER - 1 if Trait.READS_TOGETHER in built.operator.traits else 0
         if self.counters is not None:
             self._count(self.counters, segments)
-        self._scheduler = Scheduler(segments, self._concurrency, self._start)
-        self._beside = None if beside is None else beside(segments, lambda own: Scheduler(own, self._concurrency, self._start))
+        self._scheduler = Scheduler(segments, concurrency, self._start)
+        self._beside = None if beside is None else beside(segments, lambda own: Scheduler(own, concurrency, self._start))
         if self.gpu is not None:
             self.caller_makes = all(segment.anywhere for segment in segments)
         self.placement = place(self, segments)

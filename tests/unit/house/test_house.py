@@ -407,6 +407,19 @@ def test_the_contract_of_operators_is_small():
     assert len(described) <= MOST_CLASS_ATTRIBUTES, described
 
 
+MOST_EXECUTOR_ATTRIBUTES = 19
+"""The number may only fall. Which thread does what belongs to the placements, what is counted to the counters."""
+
+
+def test_the_executor_has_few_attributes():
+    tree = ast.parse((ROOT / "runtime/order/executor.py").read_text())
+    (executor,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Executor")
+    attributes = [node for node in ast.walk(executor) if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"]
+    found = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+    found |= {node.target.id for node in executor.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    assert len(found) <= MOST_EXECUTOR_ATTRIBUTES, sorted(found)
+
+
 # --- running an operator does not change it
 
 
