@@ -31,8 +31,7 @@ def docstring(schema: Schema) -> str:
     if args:
         lines += ["", "Args:"]
     for arg in args:
-        default = "required" if arg.default is REQUIRED else f"default {arg.default!r}"
-        lines.append(f"    {arg.name} ({arg.describe()}; {default}): {arg.doc}")
+        lines.append(f"    {arg.name} ({arg.describe()}; {arg.describe_default()}): {arg.doc}")
     return "\n".join(lines)
 
 

@@ -325,8 +325,7 @@ def _paragraphs(text: str) -> list[str]:
 
 def _described(arg: Arg) -> list[str]:
     """One argument as an entry of a list."""
-    default = "required" if arg.default is REQUIRED else f"default `{arg.default!r}`"
-    return _wrapped(f"- `{arg.name}` ({arg.describe()}; {default}): {arg.doc}")
+    return _wrapped(f"- `{arg.name}` ({arg.describe()}; {arg.describe_default('`')}): {arg.doc}")
 
 
 def reference_table(schemas: Iterable[Schema] | None = None, header: str = _HEADER) -> str:

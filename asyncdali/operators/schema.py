@@ -150,6 +150,13 @@ class Arg:
         text = f"{text} or list of {text}" if self.is_list else text
         return f"{text} or DataNode" if self.tensor else text
 
+    def describe_default(self, quote: str = "") -> str:
+        """The default as shown in the documentation: "required", or "default" and an expression between the marks `quote`."""
+        if self.default is REQUIRED:
+            return "required"
+        text = f"types.{self.default.name}" if isinstance(self.default, enum.Enum) else repr(self.default)
+        return f"default {quote}{text}{quote}"
+
 
 COMMON_ARGUMENTS = (
     Arg("name", "str", None, "Name of the operator instance; unique in the pipeline."),

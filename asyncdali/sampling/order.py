@@ -272,7 +272,8 @@ class Shuffling:
             raise ValueError("shuffle_after_epoch and random_shuffle cannot both be true for this reader; choose one")
         sizes = self.containers
         if sizes is not None and (min(sizes, default=0) < 0 or sum(sizes) != count):
-            raise ValueError(f"the container files hold {sum(sizes)} samples in all; expected {count}, and no negative count")
+            smallest = min(sizes, default=0)
+            raise ValueError(f"the containers hold {sum(sizes)} samples in all, the smallest {smallest}; they must hold {count}")
 
     def lists(self, count: int) -> _FixedList | _EpochLists | _ContainerLists:
         """The list of each epoch, before the shuffle buffer mixes it."""

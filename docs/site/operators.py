@@ -67,8 +67,7 @@ def first_sentence(schema: Schema) -> str:
 
 
 def _argument(schema: Schema, arg: Arg) -> list[str]:
-    default = "required" if arg.default is REQUIRED else f"default `{arg.default!r}`"
-    facts = [arg.describe().replace(" or DataNode", ""), default]
+    facts = [arg.describe().replace(" or DataNode", ""), arg.describe_default("`")]
     if arg.tensor:
         facts.append("per sample")
     if arg.name in schema.per_frame:
@@ -138,7 +137,7 @@ def index(found: dict[str, list[Schema]]) -> str:
         lines.append("")
     lines += ["## Arguments of every operator", ""]
     for arg in COMMON_ARGUMENTS:
-        lines += [f"- `{arg.name}` ({arg.describe()}; default `{arg.default!r}`): {arg.doc}"]
+        lines += [f"- `{arg.name}` ({arg.describe()}; {arg.describe_default('`')}): {arg.doc}"]
     lines.append("")
     return "\n".join(lines)
 

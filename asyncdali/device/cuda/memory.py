@@ -199,7 +199,7 @@ class DeviceBuffer(BlockOwner):
         self._behind = [(stream, event)]
 
     def used(self, stream: int, event: CudaEvent) -> None:
-        """The work of another user is before `event` of `stream`. That user was never in `readers`."""
+        """Another user of the memory, who is not in `readers`, has queued its work in `stream`, before `event`."""
         if len(self._behind) >= _MANY:  # a buffer that lives long: forget completed events
             self._behind = [item for item in self._behind if not item[1].done()]
         self._behind.append((stream, event))

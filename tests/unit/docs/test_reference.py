@@ -9,7 +9,7 @@ import os
 import pytest
 from helpers.places import PROJECT
 
-from asyncdali import tfrecord, types
+from asyncdali import fn, tfrecord, types
 from asyncdali.graph import reference
 from asyncdali.operators import load_registry
 from asyncdali.tfrecord import FixedLenFeature
@@ -102,3 +102,9 @@ def test_every_operator_with_a_varying_number_of_outputs_has_results():
     varying = {name for name, kind in load_registry().items() if callable(kind.schema.outputs) and not name.startswith("_")}
     hand_written = {name for name in varying if load_registry()[name].schema.hand_written}
     assert varying - hand_written == set(reference.RESULTS)
+
+
+def test_defaults_are_shown_as_a_program_writes_them():
+    text = (PROJECT / "docs" / "operators.md").read_text()
+    assert "default `types.INTERP_LINEAR`" in text and "<DALI" not in text
+    assert "default types.FLOAT" in (fn.crop_mirror_normalize.__doc__ or "") and "<DALI" not in (fn.resize.__doc__ or "")

@@ -430,8 +430,8 @@ def test_the_position_behind_a_batch_needs_no_indices(options):
         ({"initial_fill": 0}, "initial_fill is 0"),
         ({"shuffle_after_epoch": True, "stick_to_shard": True}, "shuffle_after_epoch and stick_to_shard cannot both be true"),
         ({"shuffle_after_epoch": True, "random_shuffle": True}, "shuffle_after_epoch and random_shuffle cannot both be true"),
-        ({"containers": [3, 3]}, "hold 6 samples in all; expected 10"),
-        ({"containers": [11, -1]}, "no negative count"),
+        ({"containers": [3, 3]}, "hold 6 samples in all, the smallest 3; they must hold 10"),
+        ({"containers": [11, -1]}, "the smallest -1; they must hold"),
         ({"containers": []}, "hold 0 samples"),
     ],
 )
