@@ -53,6 +53,10 @@ class PlannedOperator:
         """Whether it only moves its input between CPU and GPU. The graph made it, not the user."""
         return self.spec.schema.role is Role.TRANSFER
 
+    def is_download(self, on_cuda: bool) -> bool:
+        """Whether it copies from a GPU, so that its output has contents only when the GPU's work is done."""
+        return on_cuda and self.is_transfer and self.spec.constant("to") == "cpu"
+
     def reads_contents(self, on_cuda: bool = False) -> list[int]:
         """Edges whose contents this operator reads before its compiled steps (`on_cuda`: its launches) run."""
         if self.kind.barrier or self.made_eager:
@@ -280,7 +284,7 @@ def cut_segments(
         gpu = on_cuda and planned.backend != "cpu"
         contents = set(planned.reads_contents(gpu))
         passed_on = planned.kind.passes_on and all(producer[edge].eager for edge in planned.inputs)
-        planned.eager = planned.kind.is_eager(gpu) or planned.made_eager or passed_on
+        planned.eager = (planned.kind.is_eager(gpu) and not planned.is_download(gpu)) or planned.made_eager or passed_on
         for edge in [*planned.inputs, *planned.arguments.values()]:
             source = producer[edge]
             cut = (

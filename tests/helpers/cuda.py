@@ -469,7 +469,8 @@ class LazyArray:
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         shape = self.shape if shape is None else shape
         memory = np.full(max(int(np.prod(shape)) * dtype.itemsize, 1), _POISON, np.uint8)
-        driver._memory[memory.ctypes.data] = memory
+        with driver._lock:  # threads of the pipeline look for memory
+            driver._memory[memory.ctypes.data] = memory
         made = LazyArray(driver, memory.ctypes.data, shape, dtype, memory, stream)
 
         def work() -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ...batch import dense_shapes
 from ...compiled.addresses import address_of
 from ...system import connections
 from ..launch import Code, Kernel, source_of
@@ -25,12 +27,13 @@ from . import compiler
 
 class ArrayPlaces(NamedTuple):
     """The places of arrays of one element type and rank: ``addresses`` int64[arrays], ``shapes`` int64[arrays, rank], the numbers of their
-    GPUs."""
+    GPUs, and the bytes of all."""
 
     addresses: np.ndarray
     shapes: np.ndarray
     dtype: np.dtype
     devices: set[int]
+    size: int
 
 
 class Driver(Protocol):
@@ -104,10 +107,14 @@ _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
 _TIMER_FLAGS = 1
 _PORTABLE = 1  # cudaHostRegisterPortable
+_SHAPE, _DTYPE, _ADDRESS, _DEVICE, _SIZE = map(attrgetter, ("shape", "dtype", "data.ptr", "data.device_id", "nbytes"))
 
 
 class CupyDriver:
     """A :class:`Driver` that uses CuPy. The constructor imports CuPy, and the first call initialises CUDA; only `build()` does this."""
+
+    _is_dense: Callable[[Any], Any] = attrgetter("flags.c_contiguous")
+    """Whether an array is C-contiguous. CuPy's `flags` make an object per array, a third of the time of :meth:`places`."""
 
     def __init__(self) -> None:
         import cupy
@@ -118,6 +125,8 @@ class CupyDriver:
         self._library = ctypes.PyDLL("libcuda.so.1")
         self._cupy: Any = cupy
         self.array_type: type = cupy.ndarray
+        if hasattr(cupy.ndarray, "_c_contiguous"):
+            self._is_dense = attrgetter("_c_contiguous")
         self._runtime: Any = cupy.cuda.runtime
         self._out_of_memory = 2  # cudaErrorMemoryAllocation
         runtime = self._runtime
@@ -278,20 +287,25 @@ class CupyDriver:
         """The places of arrays, if all are dense arrays of CuPy that have one element type and rank and are not empty; otherwise None.
 
         CuPy makes a dictionary with a description of the type in every `__cuda_array_interface__`. Here each property is read once per
-        array: 64 arrays take 20 us.
+        array, without a loop in Python.
         """
-        if set(map(type, values)) != {self.array_type} or not {value.flags.c_contiguous for value in values} <= {True}:
+        if set(map(type, values)) != {self.array_type} or not all(map(self._is_dense, values)):
             return None
-        tuples = [value.shape for value in values]
-        if len({id(value.dtype) for value in values}) > 1 or len(set(map(len, tuples))) > 1:
+        tuples = list(map(_SHAPE, values))
+        count, ndim = len(tuples), len(tuples[0])
+        if len(set(map(_DTYPE, values))) > 1:
             return None
-        ndim = len(tuples[0])
-        shapes = np.fromiter(chain.from_iterable(tuples), np.int64, len(tuples) * ndim).reshape(len(tuples), ndim)
+        if tuples.count(tuples[0]) == count:
+            shapes, size = dense_shapes(count, tuples[0]), count * values[0].nbytes
+        elif set(map(len, tuples)) == {ndim}:
+            shapes = np.fromiter(chain.from_iterable(tuples), np.int64, count * ndim).reshape(count, ndim)
+            size = sum(map(_SIZE, values))
+        else:
+            return None
         if not shapes.all():
             return None
-        memory = [value.data for value in values]
-        addresses = np.fromiter([place.ptr for place in memory], np.int64, len(memory))
-        return ArrayPlaces(addresses, shapes, values[0].dtype, {place.device_id for place in memory})
+        addresses = np.fromiter(map(_ADDRESS, values), np.int64, count)
+        return ArrayPlaces(addresses, shapes, values[0].dtype, set(map(_DEVICE, values)), size)
 
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]:
         """Make `stream` CuPy's current stream within the block."""

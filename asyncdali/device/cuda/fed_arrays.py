@@ -107,7 +107,7 @@ class FedArrays:
             source = Batch(places.shapes, kind, "", places.addresses, device="gpu")
             # All of CuPy's arrays name the current stream.
             lender = self._named(values[0], array_interface(values[0])) if stream is None else stream
-            source.owner = [self._borrowed(list(values), int(source.sizes().sum()), LEGACY_STREAM if lender is None else lender)]
+            source.owner = [self._borrowed(list(values), places.size, LEGACY_STREAM if lender is None else lender)]
             if not no_copy:
                 return self._copied(source, {lender})
             source.reused = True

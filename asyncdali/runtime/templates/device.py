@@ -129,8 +129,9 @@ class DeviceTemplate:
         self._inputs: list[tuple[int, bool]] = []
         count = 1
         read = dict.fromkeys(entry.of for _, launch in launches for entry in launch.context if isinstance(entry, Handle))
-        if any(isinstance(entry, Handle) and entry.samples is not None for _, launch in launches for entry in launch.context):
-            raise TypeError("a launch picks samples")
+        picked = {entry.of for _, launch in launches for entry in launch.context if isinstance(entry, Handle) and entry.samples is not None}
+        if not picked.isdisjoint(output.edge for output in self._outputs):
+            raise TypeError("a launch picks samples that this segment makes")  # a launch may be left out for its only reader
         for edge, view in outline.inputs.items():
             if edge in read:
                 if view._elements is not None or not len(view):
@@ -162,9 +163,11 @@ class DeviceTemplate:
                 edge, words = array.of, slice(first, first + len(array))
                 view = outline.inputs.get(edge)
                 apart = view is not None and not view.contiguous
+                samples = range(len(array)) if array.samples is None else array.samples.tolist()
                 if not apart:
-                    block[words] = extents[edge].offsets if view is None else Extents.of(view.shapes, view.dtype).offsets
-                places += [(first + k, bases[edge] + (k if apart else 0)) for k in range(len(array))]
+                    offsets = extents[edge].offsets if view is None else Extents.of(view.shapes, view.dtype).offsets
+                    block[words] = offsets if array.samples is None else offsets[array.samples]
+                places += [(first + k, bases[edge] + (sample if apart else 0)) for k, sample in enumerate(samples)]
                 continue
             if overlaps(array, nowhere):
                 raise TypeError("a word is an address that no table declares")
@@ -188,7 +191,7 @@ class DeviceTemplate:
 
         Returns the host memory that must stay alive until they are done. Buffers are appended to `made` and `passing`. TooLargeOutput if
         there is no memory for an output."""
-        staged = device.staging.allocate(self._upload)
+        staged = device.staging.lend(self._upload)
         upload = device.pool.allocate(self._total, commands)
         passing.append(upload)
         bases = [np.array([upload.address], np.int64)]
@@ -209,7 +212,7 @@ class DeviceTemplate:
                 batch.source_info = edges[output.origins].source_info
             edges[output.edge] = batch
         found = np.concatenate([*bases, np.array(buffers, np.int64)])
-        at, words, places = address_of(staged), len(self._template), self._places
+        at, words, places = staged.address, len(self._template), self._places
         self._relocate(at, words, address_of(self._template), address_of(places), address_of(found), len(places))
         commands.copy(upload.address, at, self._upload, pinned=True)
         for owner, function, grid, block, shared, begin in self._launches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import weakref
 from types import SimpleNamespace
 
@@ -304,7 +305,8 @@ def test_addresses_of_cupy_arrays_come_from_the_driver(cuda, monkeypatch, fed, n
 def places(values, device):
     """The driver's answer for arrays of one type and rank."""
     addresses, shapes = ([getattr(item, name) for item in values] for name in ("address", "shape"))
-    return ArrayPlaces(np.array(addresses), np.array(shapes), values[0].dtype, {device})
+    size = sum(map(math.prod, shapes)) * values[0].dtype.itemsize
+    return ArrayPlaces(np.array(addresses), np.array(shapes), values[0].dtype, {device}, size)
 
 
 class CupyArray:
@@ -313,6 +315,7 @@ class CupyArray:
     def __init__(self, address, shape, dtype=np.uint8, dense=True, device=0):
         self.data = SimpleNamespace(ptr=address, device_id=device)
         self.shape, self.dtype = shape, np.dtype(dtype)
+        self.nbytes = math.prod(shape) * self.dtype.itemsize
         self.flags = SimpleNamespace(c_contiguous=dense)
 
 
@@ -321,13 +324,42 @@ def test_the_driver_reads_each_property_of_an_array_once():
     driver.array_type = CupyArray
     found = driver.places([CupyArray(64, (2, 3)), CupyArray(128, (4, 5), device=1)])
     assert found.addresses.tolist() == [64, 128] and found.shapes.tolist() == [[2, 3], [4, 5]]
-    assert found.dtype == np.uint8 and found.devices == {0, 1}
+    assert found.dtype == np.uint8 and found.devices == {0, 1} and found.size == 26
+    found = driver.places([CupyArray(64, (2, 3), np.int16), CupyArray(128, (2, 3), np.int16)])
+    assert found.shapes.tolist() == [[2, 3], [2, 3]] and found.size == 24
     others = [
         CupyArray(0, (4, 0)), CupyArray(64, (4, 5), dense=False), CupyArray(64, (4, 5), np.int8), CupyArray(64, (4, 5, 6)), np.zeros((4, 5))
     ]
     for other in others:
         assert driver.places([CupyArray(64, (2, 3)), other]) is None
         assert driver.places([other, CupyArray(64, (2, 3))]) is None
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_contents_of_arrays_of_a_gpu_are_read_behind_their_copy(cuda, no_copy):
+    """The operator that reads matrices is planned when they are on the host. Each iteration has other ones."""
+    lend = Lender(cuda)
+
+    def rows(iteration):
+        return np.broadcast_to(np.arange(40, dtype=np.uint8)[None, :, None, None], (BATCH, 40, 5, 2)) + np.uint8(iteration)
+
+    def shifts(iteration):
+        return np.float32([[[1, 0, 0], [0, 1, iteration + k]] for k in range(BATCH)])
+
+    def fed(of, layout=None):
+        return fn.external_source(lambda i: lend(np.ascontiguousarray(of(i))), device="gpu", no_copy=no_copy, layout=layout)
+
+    def body():
+        images, matrices, angles = fed(rows, "HWC"), fed(shifts), fed(lambda i: np.full(BATCH, 90 * i, np.float32))
+        return fn.warp_affine(images, matrices, size=[6, 5], interp_type=types.INTERP_NN), fn.rotate(images, angle=angles.cpu())
+
+    pipe = built(body)
+    for i in range(8):
+        moved, turned = pipe.run()
+        for k, sample in enumerate(contents(moved)):
+            np.testing.assert_array_equal(sample[:, 0, 0], rows(i)[k, i + k : i + k + 6, 0, 0])
+        assert {sample.shape for sample in contents(turned)} == {(5, 40, 2) if i % 2 else (40, 5, 2)}
+    pipe.close()
 
 
 def test_dropped_arrays_are_kept_until_they_are_read(cuda):

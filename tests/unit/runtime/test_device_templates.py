@@ -106,6 +106,9 @@ def assert_same(cuda, monkeypatch, body, make=Source, **options):
 
 
 MATRIX = [1.1, 0.1, 1.0, -0.1, 0.9, 2.0]
+PLACES = {
+    "in_anchors": np.int32([[0, 0], [1, 1]]), "shapes": np.int32([[3, 4], [2, 3]]), "out_anchors": np.int32([[0, 0], [5, 6]]),
+}  # fmt: skip
 OPERATORS = {
     "resize": lambda x: fn.resize(x, size=[6, 7]),
     "shorter side": lambda x: fn.resize(x, resize_shorter=8),
@@ -132,6 +135,8 @@ OPERATORS = {
     "cat, columns": lambda x: fn.cat(x, x, axis=1),
     "stack": lambda x: fn.stack(x, x),
     "copy": lambda x: fn.copy(x),
+    "samples of the batch": lambda x: fn.multi_paste(x, in_ids=[2, 0], output_size=[20, 20], **PLACES),
+    "samples of another operator's batch": lambda x: fn.multi_paste(fn.flip(x), in_ids=[2, 0], output_size=[20, 20], **PLACES),
     "two outputs": lambda x: (fn.flip(x), fn.cast(fn.flip(x), dtype=types.INT16)),
     "constant arguments": lambda x: fn.warp_affine(x, fn.transforms.rotation(angle=20.0), fill_value=0),
 }
