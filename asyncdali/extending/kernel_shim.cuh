@@ -47,6 +47,13 @@ static inline unsigned __float_as_uint(float real) {
     return bits;
 }
 
+// The threads of a block take turns, so no addition is interrupted.
+template <class T> static inline T atomicAdd(T *number, T more) {
+    const T before = *number;
+    *number += more;
+    return before;
+}
+
 // The sum, rounded towards zero.
 static inline float __fadd_rz(float a, float b) {
     const double sum = (double)a + b;

@@ -52,7 +52,10 @@ SPECTROGRAM = Table(
 )
 _MEMORY = Field("memory", "address", "of each block's complex numbers; 0: shared memory is enough")
 SPECTROGRAM_GPU = Table("SPECTROGRAM_GPU", INPUTS, OUTPUTS, _SIZES, _LENGTH, *_CONVOLVED, *_WINDOWS, SAMPLES, _MEMORY)
-REAL_SPECTROGRAM_GPU = Table("REAL_SPECTROGRAM_GPU", INPUTS, OUTPUTS, _SIZES, _LENGTH, *_REAL, *_WINDOWS, SAMPLES, _MEMORY)
+_STAGES = "stages", "radices"  # a GPU's kernel is compiled for them
+REAL_SPECTROGRAM_GPU = Table(
+    "REAL_SPECTROGRAM_GPU", INPUTS, OUTPUTS, _SIZES, *[field for field in _REAL if field.name not in _STAGES], *_WINDOWS, SAMPLES, _MEMORY
+)
 
 ROW_SIZES = Table(
     "ROW_SIZES",

@@ -2,53 +2,44 @@
 #include "kernel.cuh"
 #include "nonsilent_region_tables.py"
 
-// nonsilent_region. The power of a window is computed from the power of the previous window. The running sum restarts where the compiled
-// step restarts it. The windows between two restarts are a stretch; one thread computes a stretch. `powers` finds the largest power of
-// each stretch. `borders` finds the first and last window of each stretch above the cut-off. `region` combines the stretches.
-#define AHEAD 16
-struct Walk {
-    const IN *source;
-    int64 window, start, stop;  // length of a window; the stretch's windows begin at the samples [start, stop)
-    SUM total = 0;
+// nonsilent_region. The sum of a window's squares is computed from the sum of the window before; every stretch of windows starts a new sum,
+// where the compiled step starts one. `notes` computes the sums, and notes the first and the largest sum of each chunk of windows. `region`
+// searches only the first and the last chunk that have a loud window.
+#define CHUNK 256  // windows of a stretch between two notes; these three constants have the same values in nonsilent_region_kernels.py
+#define STRETCHES 16  // of a block. One thread sums a stretch, because each sum depends on the one before.
+#define STEPS 128  // threads of a block, and samples of each stretch that they load at a time
 
-    DEVICE_MEMBER static SUM square(const IN *sample) {
-        const SUM value = (SUM)*sample;
-        return value * value;
+DEVICE SUM square(IN sample) { return (SUM)sample * (SUM)sample; }
+
+struct Signal {
+    const IN *source;
+    int64 count, window, lead, size, stretches, chunks;
+    int64 *notes;
+
+    DEVICE_MEMBER Signal(const int64 *context, int64 sample) {
+        source = at<const IN>(address(context, NONSILENT_GPU_INPUTS, sample)), count = array<int64>(context, NONSILENT_GPU_COUNTS)[sample];
+        window = smaller(context[NONSILENT_GPU_WINDOW], count), lead = context[NONSILENT_GPU_LEAD], size = context[NONSILENT_GPU_STRETCH];
+        stretches = context[NONSILENT_GPU_STRETCHES], chunks = context[NONSILENT_GPU_CHUNKS];
+        notes = at<int64>(context[NONSILENT_GPU_NOTES]) + NONSILENT_NOTE_WORDS * stretches * chunks * sample;
     }
-    // The sum of the first window.
-    DEVICE_MEMBER SUM first() {
-        for (int64 k = start; k < start + window; k += AHEAD) {
-            SUM squares[AHEAD];
-            const int32 count = (int32)smaller((int64)AHEAD, start + window - k);
-            #pragma unroll
-            for (int32 j = 0; j < AHEAD; ++j) squares[j] = j < count ? square(source + k + j) : 0;
-            #pragma unroll
-            for (int32 j = 0; j < AHEAD; ++j)
-                if (j < count) total += squares[j];
-        }
-        return total;
+    // The first window of a stretch, and the number of its windows. A window has the number of its first sample.
+    DEVICE_MEMBER int64 begin(int64 stretch) const { return lead && stretch ? lead + (stretch - 1) * size : stretch * size; }
+    DEVICE_MEMBER int64 windows(int64 stretch) const {
+        return stretch < stretches ? smaller(lead && !stretch ? lead : size, count - window + 1 - begin(stretch)) : 0;
     }
-    // Call `each` with the first sample and the sum of every window. The samples of AHEAD windows are loaded before they are added,
-    // because few threads are at work, and each would wait for one sample at a time.
-    template <class Each> DEVICE_MEMBER void all(Each each) {
-        if (start >= stop) return;
-        each(start, first());
-        int64 begin = start + 1;
-        for (; begin + AHEAD <= stop; begin += AHEAD) {
-            SUM gone[AHEAD], come[AHEAD];
-            const IN *left = source + begin - 1, *right = left + window;
-            #pragma unroll
-            for (int32 k = 0; k < AHEAD; ++k) gone[k] = square(left + k), come[k] = square(right + k);
-            #pragma unroll
-            for (int32 k = 0; k < AHEAD; ++k) {
-                total = total - gone[k] + come[k];
-                each(begin + k, total);
-            }
+    DEVICE_MEMBER float64 *note(int64 stretch, int64 chunk) const {
+        return reinterpret_cast<float64 *>(notes + NONSILENT_NOTE_WORDS * (stretch * chunks + chunk));
+    }
+    // Load the samples from `offset` on of the stretches from `first` on.
+    DEVICE_MEMBER void load(IN (*tile)[STEPS + 1], int64 first, int64 offset) const {
+        IN loaded[STRETCHES];  // All loads are begun before the first store: the compiler cannot know that `tile` is not `source`.
+        #pragma unroll
+        for (int32 row = 0; row < STRETCHES; ++row) {
+            const int64 place = begin(first + row) + offset + threadIdx.x;
+            loaded[row] = place < count ? source[place] : 0;
         }
-        for (; begin < stop; ++begin) {
-            total = total - square(source + begin - 1) + square(source + begin + window - 1);
-            each(begin, total);
-        }
+        #pragma unroll
+        for (int32 row = 0; row < STRETCHES; ++row) tile[row][threadIdx.x] = loaded[row];
     }
 };
 
@@ -60,57 +51,105 @@ struct Power {
     DEVICE_MEMBER float64 of(SUM total) const { return EXACT ? (float64)total / window : (float64)((float32)total * inverse); }
 };
 
-DEVICE Walk walk_of(const int64 *context, int64 sample, int64 stretch) {
-    const int64 count = array<int64>(context, NONSILENT_GPU_COUNTS)[sample], window = smaller(context[NONSILENT_GPU_WINDOW], count), lead = context[NONSILENT_GPU_LEAD], size = context[NONSILENT_GPU_STRETCH];
-    const int64 start = lead && stretch ? lead + (stretch - 1) * size : stretch * size, stop = start + (lead && !stretch ? lead : size);
-    return Walk{at<const IN>(address(context, NONSILENT_GPU_INPUTS, sample)), window, start, smaller(stop, count - window + 1)};
-}
-
-KERNEL powers(const int64 *context) {
+KERNEL notes(const int64 *context) {
+    __shared__ IN leaving[STRETCHES][STEPS + 1];
+    __shared__ IN entering[STRETCHES][STEPS + 1];
+    const int32 thread = threadIdx.x;
     FOR_SAMPLES(sample, context[NONSILENT_GPU_SAMPLES]) {
-        FOR_ITEMS(stretch, context[NONSILENT_GPU_STRETCHES]) {
-            Walk walk = walk_of(context, sample, stretch);
-            SUM largest = 0;
-            walk.all([&](int64 begin, SUM total) { largest = begin == walk.start ? total : larger(largest, total); });
-            at<float64>(context[NONSILENT_GPU_POWERS])[sample * context[NONSILENT_GPU_STRETCHES] + stretch] =
-                walk.start < walk.stop ? Power(walk.window).of(largest) : 0.0;
-        }
-    }
-}
-
-KERNEL borders(const int64 *context) {
-    FOR_SAMPLES(sample, context[NONSILENT_GPU_SAMPLES]) {
-        FOR_ITEMS(stretch, context[NONSILENT_GPU_STRETCHES]) {
-            float64 reference = array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_REFERENCE];
-            if (reference == 0)
-                for (int64 k = 0; k < context[NONSILENT_GPU_STRETCHES]; ++k) reference = larger(reference, array<float64>(context, NONSILENT_GPU_POWERS)[sample * context[NONSILENT_GPU_STRETCHES] + k]);
-            const float64 part = array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_PART];
-            const float64 cut_off = EXACT ? (float64)(float32)(reference * part) : (float64)((float32)reference * (float32)part);
-            Walk walk = walk_of(context, sample, stretch);
-            int64 first = -1, last = -1;
-            const Power power(walk.window);
-            walk.all([&](int64 begin, SUM total) {
-                if (!(power.of(total) >= cut_off)) return;
-                if (first < 0) first = begin;
-                last = begin + walk.window - 1;
-            });
-            int64 *found = at<int64>(context[NONSILENT_GPU_BORDERS]) + NONSILENT_BORDERS_WORDS * (sample * context[NONSILENT_GPU_STRETCHES] + stretch);
-            found[NONSILENT_BORDERS_FIRST] = first;
-            found[NONSILENT_BORDERS_LAST] = last;
+        const Signal signal(context, sample);
+        for (int64 first = (int64)blockIdx.x * STRETCHES; first < signal.stretches; first += (int64)gridDim.x * STRETCHES) {
+            const int64 windows = thread < STRETCHES ? signal.windows(first + thread) : 0;
+            const int64 most = smaller(larger(signal.size, signal.lead), signal.count - signal.window + 1 - signal.begin(first));
+            SUM total = 0, largest = 0;
+            for (int64 done = 0; most > 0 && done < signal.window; done += STEPS) {
+                signal.load(leaving, first, done);
+                __syncthreads();
+                const int32 steps = windows > 0 ? (int32)smaller((int64)STEPS, signal.window - done) : 0;
+                for (int32 k = 0; k < steps; ++k) total += square(leaving[thread][k]);
+                __syncthreads();
+            }
+            for (int64 done = 0; done < most; done += STEPS) {
+                signal.load(leaving, first, done);
+                signal.load(entering, first, done + signal.window);
+                __syncthreads();
+                if (done < windows) {
+                    float64 *note = signal.note(first + thread, done / CHUNK);
+                    if (done % CHUNK == 0) note[NONSILENT_NOTE_FIRST] = largest = total;
+                    const int32 steps = (int32)smaller((int64)STEPS, windows - done);
+                    #pragma unroll 8
+                    for (int32 k = 0; k < steps; ++k) {
+                        largest = larger(largest, total);
+                        total = total - square(leaving[thread][k]) + square(entering[thread][k]);
+                    }
+                    note[NONSILENT_NOTE_LARGEST] = largest;
+                }
+                __syncthreads();
+            }
         }
     }
 }
 
 KERNEL region(const int64 *context) {
-    FOR_ITEMS(sample, context[NONSILENT_GPU_SAMPLES]) {
-        const int64 *found = array<int64>(context, NONSILENT_GPU_BORDERS) + NONSILENT_BORDERS_WORDS * sample * context[NONSILENT_GPU_STRETCHES];
-        int64 first = -1, last = -1;
-        for (int64 k = 0; k < context[NONSILENT_GPU_STRETCHES]; ++k, found += NONSILENT_BORDERS_WORDS) {
-            if (found[NONSILENT_BORDERS_FIRST] < 0) continue;
-            if (first < 0) first = found[NONSILENT_BORDERS_FIRST];
-            last = found[NONSILENT_BORDERS_LAST];
+    __shared__ float64 powers[STEPS];
+    __shared__ int64 firsts[STEPS];
+    __shared__ int64 lasts[STEPS];
+    __shared__ IN leaving[2][CHUNK];
+    __shared__ IN entering[2][CHUNK];
+    const int32 thread = threadIdx.x;
+    const float64 given = array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_REFERENCE], part = array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_PART];
+    FOR_SAMPLES(sample, context[NONSILENT_GPU_SAMPLES]) {
+        const Signal signal(context, sample);
+        const Power power(signal.window);
+        const int64 chunks = signal.chunks, notes = signal.stretches * chunks;
+        // The power of a chunk's largest sum; -1 if the chunk has no windows.
+        auto power_of = [&](int64 note) -> float64 {
+            const int64 stretch = note / chunks, chunk = note - stretch * chunks;
+            return chunk * CHUNK < signal.windows(stretch) ? power.of((SUM)signal.note(stretch, chunk)[NONSILENT_NOTE_LARGEST]) : -1.0;
+        };
+        float64 reference = given;
+        if (given == 0) {
+            float64 found = 0;
+            for (int64 note = thread; note < notes; note += STEPS) found = larger(found, power_of(note));
+            powers[thread] = found;
+            __syncthreads();
+            for (int32 k = 0; k < STEPS; ++k) reference = larger(reference, powers[k]);
         }
-        *at<int32>(address(context, NONSILENT_GPU_STARTS, sample)) = (int32)larger(first, (int64)0);
-        *at<int32>(address(context, NONSILENT_GPU_LENGTHS, sample)) = first >= 0 ? (int32)(last - first + 1) : 0;
+        const float64 cut_off = EXACT ? (float64)(float32)(reference * part) : (float64)((float32)reference * (float32)part);
+        int64 first = notes, last = -1;
+        for (int64 note = thread; note < notes; note += STEPS) {
+            if (!(power_of(note) >= cut_off)) continue;
+            first = smaller(first, note);
+            last = note;
+        }
+        firsts[thread] = first, lasts[thread] = last;
+        __syncthreads();
+        for (int32 k = 0; k < STEPS; ++k) first = smaller(first, firsts[k]), last = larger(last, lasts[k]);
+        __syncthreads();
+        // Two threads search: one the first window, one the last.
+        for (int32 side = 0; last >= 0 && side < 2; ++side) {
+            const int64 note = side ? last : first, stretch = note / chunks, begin = signal.begin(stretch) + note % chunks * CHUNK;
+            for (int64 k = thread; k < CHUNK; k += STEPS) {
+                if (begin + k < signal.count) leaving[side][k] = signal.source[begin + k];
+                if (begin + k + signal.window < signal.count) entering[side][k] = signal.source[begin + k + signal.window];
+            }
+        }
+        __syncthreads();
+        if (last >= 0 && thread % 32 == 0 && thread / 32 < 2) {
+            const int32 side = thread / 32;
+            const int64 note = side ? last : first, stretch = note / chunks, chunk = note % chunks, windows = smaller((int64)CHUNK, signal.windows(stretch) - chunk * CHUNK);
+            SUM total = (SUM)signal.note(stretch, chunk)[NONSILENT_NOTE_FIRST];
+            int64 found = -1;
+            for (int32 k = 0; k < windows; ++k) {
+                if (power.of(total) >= cut_off && (side || found < 0)) found = k;
+                total = total - square(leaving[side][k]) + square(entering[side][k]);
+            }
+            firsts[side] = signal.begin(stretch) + chunk * CHUNK + found;
+        }
+        __syncthreads();
+        if (thread == 0) {
+            *at<int32>(address(context, NONSILENT_GPU_STARTS, sample)) = last < 0 ? 0 : (int32)firsts[0];
+            *at<int32>(address(context, NONSILENT_GPU_LENGTHS, sample)) = last < 0 ? 0 : (int32)(firsts[1] + signal.window - firsts[0]);
+        }
+        __syncthreads();
     }
 }

@@ -19,7 +19,7 @@ from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import I32, I64, element_ir, function_of, load_ir, store_ir, transposed_ir
 from ...device.launch import Kernel, Launch, Scratch, element_type, grid_of
 from ..base import Step, no_explanation
-from .nonsilent_region_tables import NONSILENT, NONSILENT_BORDERS, NONSILENT_CUT, NONSILENT_GPU, NONSILENT_NOTE
+from .nonsilent_region_tables import NONSILENT, NONSILENT_CUT, NONSILENT_GPU, NONSILENT_NOTE
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _PART = 8192  # Fewest windows of a stretch whose sums are exact.
@@ -28,7 +28,7 @@ silence, cut_at, note_at, note = NONSILENT.at, NONSILENT_CUT.at, NONSILENT_NOTE.
 record = THREAD.at
 
 _LANES = 8  # Stretches that are summed side by side.
-_WARP = 32
+_STRETCHES, _STEPS = 16, 128  # Stretches of a block on a GPU, and its threads.
 _CHUNK = 256  # Windows of a stretch between two notes.
 # Offsets in the scratch of nonsilent_step: addresses of the lanes; sums of the lanes; the largest sum of each lane; the notes. The note
 # of a chunk has the sum of its first window and its largest sum.
@@ -326,16 +326,17 @@ def make_nonsilent_step(
 
     def launches() -> list[Launch]:
         count = len(counts)
-        stretches = -(-longest // used) + (1 if lead else 0)
+        stretches, chunks = -(-longest // used) + (1 if lead else 0), -(-max(used, lead) // _CHUNK)
         entries = NONSILENT_GPU.entries(
-            **values, stretch=used, lead=lead, stretches=stretches, samples=count, powers=Scratch(8 * count * stretches),
-            borders=Scratch(NONSILENT_BORDERS.size * count * stretches),
+            **values, stretch=used, lead=lead, stretches=stretches, samples=count, chunks=chunks,
+            notes=Scratch(NONSILENT_NOTE.size * count * stretches * chunks),
         )  # fmt: skip
         sums = "float32" if _rounds(dtype, exact) else "float64"
-        names = ("IN", element_type(dtype)), ("OUT", element_type(dtype)), ("SUM", sums), ("EXACT", str(int(exact)))
-        # Few stretches are at work, each for long: small blocks spread them over all multiprocessors.
-        walks = [Launch(Kernel(_SOURCE, name, names), entries, grid_of(stretches, count, _WARP), _WARP) for name in ("powers", "borders")]
-        return [*walks[bool(reference) :], Launch(Kernel(_SOURCE, "region", names), entries, grid_of(count, 1))]
+        names = ("IN", element_type(dtype)), ("SUM", sums), ("EXACT", str(int(exact)))
+        return [
+            Launch(Kernel(_SOURCE, "notes", names), entries, grid_of(stretches, count, _STRETCHES), _STEPS),
+            Launch(Kernel(_SOURCE, "region", names), entries, grid_of(1, count), _STEPS),
+        ]
 
     function, scratch = nonsilent_step(dtype.name, exact).address, _NOTES + NONSILENT_NOTE.size * notes
     return Step(function, table, no_explanation, scratch, NONSILENT.word.scratch, keep, launches=launches)

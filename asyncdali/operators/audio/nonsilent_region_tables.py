@@ -35,12 +35,7 @@ NONSILENT_GPU = Table(
     *NONSILENT.fields[:-1],
     Field("stretches", "int64", "stretches of the longest sample"),
     SAMPLES,
-    Field("powers", "float64[samples, stretches]", "largest powers"),
-    Field("borders", "NONSILENT_BORDERS[samples, stretches]", "loud windows"),
+    Field("chunks", "int64", "chunks of a stretch"),
+    Field("notes", "NONSILENT_NOTE[samples, stretches, chunks]", "summaries of all chunks"),
 )
 """For a GPU's kernels: here a stretch has its actual number of windows."""
-NONSILENT_BORDERS = Table(
-    "NONSILENT_BORDERS",
-    Field("first", "int64", "where the first loud window of a stretch begins; -1: none is loud"),
-    Field("last", "int64", "the last sample of the last loud window"),
-)

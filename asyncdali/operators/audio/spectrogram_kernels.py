@@ -38,6 +38,7 @@ plan_at, real_at, sizes_at, rows_at = TRANSFORM.at, REAL_TRANSFORM.at, SIGNAL_SI
 
 _SOURCE = Path(__file__).with_name("spectrogram_kernels.cu")
 _SHARED = 32768  # Bytes of complex numbers that a block keeps in shared memory.
+_TOGETHER = 8  # Most windows that a block transforms together: 8 numbers of the output are a sector of memory.
 _MOST_BLOCKS = 512  # Most blocks of a launch whose transforms do not fit into shared memory.
 
 
@@ -305,22 +306,26 @@ def make_spectrogram_step(
 
     def launches() -> list[Launch]:
         count, most = len(sizes), int(sizes[:, SIGNAL_SIZES.word.windows].max(initial=1))
-        blocks, scratch = (min(most, 65535), min(count, 65535)), Scratch(0)
-        complex_bytes, made = (16, plan.made) if isinstance(plan, Transform) else (8, plan.half)
-        if made * complex_bytes > _SHARED:
-            down = min(count, _MOST_BLOCKS)
-            blocks = min(most, max(_MOST_BLOCKS // max(down, 1), 1)), down
-            scratch = Scratch(complex_bytes * made * blocks[0] * blocks[1])
-        shared = {**values, "length": plan.length, "samples": count, "memory": scratch if scratch.size else 0}
         if isinstance(plan, Transform):
-            kernel = "spectrogram"
-            entries = SPECTROGRAM_GPU.entries(**shared, made=plan.made, roots=plan.roots, chirp=plan.chirp, kernel=plan.kernel)
+            together, window_bytes = 1, 16 * plan.made
         else:
-            kernel = "real_spectrogram"
-            entries = REAL_SPECTROGRAM_GPU.entries(
-                **shared, places=plan.places, stages=len(plan.radices), radices=plan.radices, twiddles=plan.twiddles, turns=plan.turns
+            window_bytes = 8 * (plan.half + plan.half // 16 + 1)
+            together = max(1, min(_TOGETHER, _SHARED // window_bytes))
+        groups = -(-most // together)
+        blocks, scratch = (min(groups, 65535), min(count, 65535)), Scratch(0)
+        if (plan.made * 16 if isinstance(plan, Transform) else plan.half * 8) > _SHARED:
+            down = min(count, _MOST_BLOCKS)
+            blocks = min(groups, max(_MOST_BLOCKS // max(down, 1), 1)), down
+            scratch = Scratch(together * window_bytes * blocks[0] * blocks[1])
+        shared = {**values, "samples": count, "memory": scratch if scratch.size else 0}
+        if isinstance(plan, Transform):
+            entries = SPECTROGRAM_GPU.entries(
+                **shared, length=plan.length, made=plan.made, roots=plan.roots, chirp=plan.chirp, kernel=plan.kernel
             )
-        return [Launch(Kernel(_SOURCE, kernel), entries, blocks, max(32, min(BLOCK, made // 2)))]
+            return [Launch(Kernel(_SOURCE, "spectrogram"), entries, blocks, max(32, min(BLOCK, plan.made // 2)))]
+        entries = REAL_SPECTROGRAM_GPU.entries(**shared, places=plan.places, twiddles=plan.twiddles, turns=plan.turns)
+        kernel = Kernel(_SOURCE, "real_spectrogram", (("HALF", plan.half), ("TOGETHER", together)))
+        return [Launch(kernel, entries, blocks, BLOCK)]
 
     if isinstance(plan, Transform):
         step = Step(spectrogram_step.address, table, no_explanation, 8 * plan.scratch, SPECTROGRAM.word.scratch, (*keep, plan))

@@ -5,11 +5,7 @@
 
 #define VALUES 256
 
-#ifdef HOST_BUILD
-DEVICE void count_one(uint32 &counter) { ++counter; }  // the C++ build runs threads one after another: no atomic operation
-#else
 DEVICE void count_one(uint32 &counter) { atomicAdd(&counter, 1u); }
-#endif
 
 DEVICE uint8 byte_of(float32 value) { return (uint8)smaller(larger(rintf(value), 0.0f), 255.0f); }
 DEVICE int32 descaled(int32 value, int32 bits) { return (value + (1 << (bits - 1))) >> bits; }

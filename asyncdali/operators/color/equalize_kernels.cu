@@ -7,11 +7,7 @@
 #define MOST_PLANES 4  // planes that are counted at the same time
 #define COPIES 8       // histograms of a block, one for each warp, so that warps do not wait for each other
 
-#ifdef HOST_BUILD
-DEVICE void count_one(uint32 &counter) { ++counter; }  // the C++ build runs threads one after another: no atomic operation
-#else
 DEVICE void count_one(uint32 &counter) { atomicAdd(&counter, 1u); }
-#endif
 
 // A part of a group of planes: packs [begin, end) of `count` elements at `source`. Packs are aligned in the output.
 struct Part { int64 source, out, count, begin, end; int32 behind; };

@@ -43,6 +43,15 @@ DEVICE void add_row(int64 line, const float32 *weights, bool first, float32 *tot
 #define EACH PACK
 #endif
 
+// Add the products of a row of a filter with a number.
+DEVICE void add_filled(float32 fill, const float32 *weights, int32 wide, bool first, float32 *total) {
+    for (int32 dx = 0; dx < wide; ++dx) {
+        const float32 part = weights[dx] * fill;
+        #pragma unroll
+        for (int32 k = 0; k < EACH; ++k) total[k] = dx == 0 && first ? part : total[k] + part;
+    }
+}
+
 // A sample, and the extents that its loops use.
 struct Filtered {
     const IN *source;
@@ -62,24 +71,32 @@ struct Filtered {
 
 // A row of the output: its place, and where the input's rows that it reads begin.
 struct Line {
-    int64 y, z, plane, out, corner, pitch, rows;  // `pitch`: bytes of a row of the input; `rows`: rows of a plane of the input
-    int64 width, begin, end;  // elements of the row, and those that groups of EACH compute: their whole filter is in the input
+    int64 y, z, plane, out, corner, pitch, rows, levels;  // `pitch`: bytes of a row of the input; `rows`, `levels`: its height and depth
+    int64 down, deep;         // the first row and level of the input that the filter covers; they may lie outside
+    int64 width, begin, end;  // elements of the row, and those that groups of EACH compute: all columns of their filter are in the input
     int32 depth, height;      // of the filter
 
     DEVICE_MEMBER void find(const Filtered &a, int64 row) {
         const int64 *r = a.r;
         const int64 channels = r[CORRELATE_RECORD_CHANNELS], elements = r[CORRELATE_RECORD_IN_WIDTH] * channels;
         plane = row, y = take(plane, r[CORRELATE_RECORD_OUT_HEIGHT]), z = take(plane, r[CORRELATE_RECORD_OUT_DEPTH]);
-        const int64 down = y - r[CORRELATE_RECORD_ANCHOR_HEIGHT], deep = z - r[CORRELATE_RECORD_ANCHOR_DEPTH];
-        depth = (int32)r[CORRELATE_RECORD_FILTER_DEPTH], height = (int32)r[CORRELATE_RECORD_FILTER_HEIGHT], rows = r[CORRELATE_RECORD_IN_HEIGHT];
-        const bool inside = down >= 0 && down + height <= rows && deep >= 0 && deep + depth <= r[CORRELATE_RECORD_IN_DEPTH];
+        down = y - r[CORRELATE_RECORD_ANCHOR_HEIGHT], deep = z - r[CORRELATE_RECORD_ANCHOR_DEPTH];
+        depth = (int32)r[CORRELATE_RECORD_FILTER_DEPTH], height = (int32)r[CORRELATE_RECORD_FILTER_HEIGHT];
+        rows = r[CORRELATE_RECORD_IN_HEIGHT], levels = r[CORRELATE_RECORD_IN_DEPTH];
         const int64 before = r[CORRELATE_RECORD_ANCHOR_WIDTH] * channels, most = elements - (r[CORRELATE_RECORD_FILTER_WIDTH] - 1) * channels;
         width = r[CORRELATE_RECORD_OUT_WIDTH] * channels, pitch = elements * (int64)sizeof(IN);
-        corner = (int64)a.source + ((plane * r[CORRELATE_RECORD_IN_DEPTH] + deep) * rows + down) * pitch - before * (int64)sizeof(IN);
+        corner = (int64)a.source + plane * levels * rows * pitch - before * (int64)sizeof(IN);
         out = (int64)(a.out + row * width);
         begin = before + (-(before + behind_pack<OUT>(out)) & (PACK - 1));  // the first one at a pack of memory
         end = begin + larger(smaller(width, most + before) - begin, (int64)0) / EACH * EACH;
-        if (!inside || begin >= width) begin = end = 0;
+        if (begin >= width) begin = end = 0;
+    }
+    // Where the first column of a row of the filter lies for element 0; 0: the row is filled.
+    DEVICE_MEMBER int64 line(int32 dz, int32 dy, int32 border) const {
+        int64 level = deep + dz, row = down + dy;
+        if ((uint64)level >= (uint64)levels) level = inside(level, levels, border);
+        if ((uint64)row >= (uint64)rows) row = inside(row, rows, border);
+        return level < 0 || row < 0 ? 0 : corner + (level * rows + row) * pitch;
     }
 };
 
@@ -106,7 +123,17 @@ APART OUT anywhere(const Filtered *a, const Line *row, int64 i) {
     return convert<OUT>(total);
 }
 
-// A thread computes EACH neighbouring elements of a row. Where the whole filter is in the input, all of them read the same rows of it.
+// The elements of a row that are not in groups, one per thread of a warp. A thread of the loop over groups would keep its block waiting.
+APART void beside(const Filtered *a, int64 number) {
+    Line row;
+    row.find(*a, number);
+    for (int64 k = threadIdx.x % 32; k < row.width - (row.end - row.begin); k += 32) {
+        const int64 i = k < row.begin ? k : k + row.end - row.begin;
+        at<OUT>(row.out)[i] = anywhere(a, &row, i);
+    }
+}
+
+// A thread computes EACH neighbouring elements of a row, which read the same rows of the input.
 KERNEL_OF(3) correlate(const int64 *context) {
     __shared__ Filtered a;
     __shared__ Line lines[MOST_ROWS];  // in shared memory, so that the loops have registers left
@@ -116,6 +143,11 @@ KERNEL_OF(3) correlate(const int64 *context) {
         __syncthreads();
         const int64 rows = a.r[CORRELATE_RECORD_PLANES] * a.r[CORRELATE_RECORD_OUT_DEPTH] * a.r[CORRELATE_RECORD_OUT_HEIGHT];
         const int32 lanes = lanes_of(a.r[CORRELATE_RECORD_OUT_WIDTH] * a.r[CORRELATE_RECORD_CHANNELS] / EACH + 1);
+#ifdef WIDE
+        const int32 wide = WIDE;
+#else
+        const int32 channels = (int32)a.r[CORRELATE_RECORD_CHANNELS], wide = (int32)a.r[CORRELATE_RECORD_FILTER_WIDTH];
+#endif
         FOR_ROWS_TOGETHER(first, rows, lanes) {
             Line &row = lines[threadIdx.x / lanes];
             const int64 number = first + threadIdx.x / lanes;
@@ -128,20 +160,23 @@ KERNEL_OF(3) correlate(const int64 *context) {
                 const float32 *weight = a.weights;
                 float32 total[EACH];
                 for (int32 dz = 0; dz < row.depth; ++dz) {
-                    for (int32 dy = 0; dy < row.height; ++dy) {
-                        const int64 line = row.corner + (dz * row.rows + dy) * row.pitch + i * (int64)sizeof(IN);
+                    for (int32 dy = 0; dy < row.height; ++dy, weight += wide) {
+                        const int64 begin = row.line(dz, dy, a.border), line = begin + i * (int64)sizeof(IN);
+                        const bool first = dz == 0 && dy == 0;
+                        if (!begin) {
+                            add_filled(a.fill, weight, wide, first, total);
+                            continue;
+                        }
 #ifdef WIDE
-                        add_row(line, weight, dz == 0 && dy == 0, total);
-                        weight += WIDE;
+                        add_row(line, weight, first, total);
 #else
-                        const int32 channels = (int32)a.r[CORRELATE_RECORD_CHANNELS], wide = (int32)a.r[CORRELATE_RECORD_FILTER_WIDTH];
                         #pragma unroll 1
-                        for (int32 dx = 0; dx < wide; ++dx, ++weight) {
+                        for (int32 dx = 0; dx < wide; ++dx) {
                             const Pack<IN> tap = row_pack<IN>(line, 1, dx * channels, dx * channels + PACK);
                             #pragma unroll
                             for (int32 k = 0; k < PACK; ++k) {
-                                const float32 part = *weight * real(value_of(tap.element[k]));
-                                total[k] = weight == a.weights ? part : total[k] + part;
+                                const float32 part = weight[dx] * real(value_of(tap.element[k]));
+                                total[k] = first && dx == 0 ? part : total[k] + part;
                             }
                         }
 #endif
@@ -155,11 +190,9 @@ KERNEL_OF(3) correlate(const int64 *context) {
                     put(row.out, i + begin, row.width, made);
                 }
             }
-            // The other elements, one per thread: a thread that computed all of them would keep the block waiting.
-            for (int64 k = lane; k < row.width - (row.end - row.begin); k += lanes) {
-                const int64 i = k < row.begin ? k : k + row.end - row.begin;
-                at<OUT>(row.out)[i] = anywhere(&a, &row, i);
-            }
+        }
+        for (int64 number = (int64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; number < rows; number += (int64)gridDim.x * (blockDim.x / 32)) {
+            beside(&a, number);
         }
     }
 }

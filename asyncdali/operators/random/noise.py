@@ -49,13 +49,15 @@ class Noise(StreamOperator, KernelOperator):
 
     cuda: ClassVar[str]
     """The CUDA kernel."""
+    each: ClassVar[int] = 1
+    """Elements of a thread of this kernel."""
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         output, counts = self.output(source), source.counts()
         words = {"flavours": 0, "together": 0, "inner": 0, **self.words(source, arguments), **position_words(iteration.position)}
         entries = NOISE.entries(inputs=source.addresses, outputs=output.addresses, counts=counts, samples=len(counts), **words)
-        return self.made(source, output, entries, lambda: Cuda(self.cuda, counts, types=types_of(source, output)))
+        return self.made(source, output, entries, lambda: Cuda(self.cuda, counts, self.each, types_of(source, output)))
 
     def words(self, source: Batch, arguments: Arguments) -> dict[str, np.ndarray]:
         """The words of NOISE that depend on arguments."""
@@ -89,7 +91,7 @@ class GaussianNoise(Noise):
 
 @register
 class ShotNoise(Noise):
-    cuda = "shot"
+    cuda, each = "shot", 32
     schema = Schema(
         name="noise.shot",
         doc="""Shot noise: ``poisson(max(0, input / factor)) * factor``.

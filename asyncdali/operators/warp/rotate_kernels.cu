@@ -67,33 +67,53 @@ DEVICE void pixel(const IN *source, float32 px, float32 py, const Source &s, OUT
 }
 
 // The values that all voxels of a volume share.
-struct Volume { int32 depth, height, width, channels; int64 plane; float32 fill; bool clamp, linear; };
+struct Volume {
+    int32 depth, height, width, channels;
+    int64 plane;
+    float32 fill, last_column, last_row, last_level;
+    bool clamp, linear, empty, small;  // small: places fit into 32 bits, and positions are exact
+};
 
-DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const Volume &v, OUT *to) {
-    const int32 x = whole(px), y = whole(py), z = whole(pz), count = v.linear ? 8 : 1;
+// Place: the type of places in a sample. Neighbours are added in the order of the compiled step. Borders take no path of their own, because
+// half of the warps have a voxel at a border.
+template <class Place> DEVICE void voxel_of(const IN *source, float32 px, float32 py, float32 pz, const Volume &v, OUT *to) {
+    const int32 channels = CHANNELS ? CHANNELS : v.channels, x = whole(px), y = whole(py), z = whole(pz);
     const float32 fx = px - floorf(px), fy = py - floorf(py), fz = pz - floorf(pz);
-    int64 place[8];
+    Place column[2], row[2], level[2];
+    bool across[2], down[2], deep[2];
     #pragma unroll
-    for (int32 k = 0; k < 8; ++k) {
-        int32 column = x + (k & 1), row = y + (k >> 1 & 1), level = z + (k >> 2);
-        if (v.clamp) {
-            column = smaller(larger(column, 0), v.width - 1), row = smaller(larger(row, 0), v.height - 1);
-            level = smaller(larger(level, 0), v.depth - 1);
-        }
-        const bool there = (uint32)column < (uint32)v.width && (uint32)row < (uint32)v.height && (uint32)level < (uint32)v.depth;
-        place[k] = there ? level * v.plane + ((int64)row * v.width + column) * v.channels : -1;
+    for (int32 k = 0; k < 2; ++k) {
+        across[k] = v.clamp || (uint32)(x + k) < (uint32)v.width, column[k] = (Place)smaller(larger(x + k, 0), v.width - 1) * channels;
+        down[k] = v.clamp || (uint32)(y + k) < (uint32)v.height, row[k] = (Place)smaller(larger(y + k, 0), v.height - 1) * v.width * channels;
+        deep[k] = v.clamp || (uint32)(z + k) < (uint32)v.depth, level[k] = (Place)smaller(larger(z + k, 0), v.depth - 1) * (Place)v.plane;
     }
-    for (int32 c = 0; c < v.channels; ++c) {
+    for (int32 c = 0; c < channels; ++c) {
+        IN near[8] = {};  // All are loaded, because the loads of a branch would wait for each other.
+        #pragma unroll
+        for (int32 k = 0; k < 8; ++k) {
+            if (!v.empty && (k == 0 || v.linear)) near[k] = source[level[k >> 2] + row[k >> 1 & 1] + column[k & 1] + c];
+        }
         float32 total = 0;
         #pragma unroll
         for (int32 k = 0; k < 8; ++k) {
-            if (k >= count) break;
-            float32 value = place[k] >= 0 ? (float32)source[place[k] + c] : v.fill;
-            if (v.linear) value *= (k & 1 ? fx : 1 - fx) * (k & 2 ? fy : 1 - fy) * (k & 4 ? fz : 1 - fz);
+            const int32 i = k & 1, j = k >> 1 & 1, l = k >> 2;
+            float32 value = across[i] && down[j] && deep[l] ? (float32)near[k] : v.fill;
+            if (v.linear) value *= (i ? fx : 1 - fx) * (j ? fy : 1 - fy) * (l ? fz : 1 - fz);
             total += value;
+            if (!v.linear) break;
         }
         to[c] = convert<OUT>(total);
     }
+}
+
+APART void large_voxel(const IN *source, float32 px, float32 py, float32 pz, const Volume *v, OUT *to) { voxel_of<int64>(source, px, py, pz, *v, to); }
+
+DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const Volume &v, OUT *to) {
+    if (!v.small) return large_voxel(source, px, py, pz, &v, to);
+    const float32 x = floorf(px), y = floorf(py), z = floorf(pz);
+    const bool outside = x < -1 || x > v.last_column || y < -1 || y > v.last_row || z < -1 || z > v.last_level;
+    if (!outside || v.clamp || v.fill != 0) return voxel_of<int32>(source, px, py, pz, v, to);
+    for (int32 c = 0; c < (CHANNELS ? CHANNELS : v.channels); ++c) to[c] = convert<OUT>(0.0f);
 }
 
 static constexpr bool in_quads = CHANNELS == 3 && Same<IN, uint8>::value && Same<OUT, uint8>::value;
@@ -313,16 +333,22 @@ KERNEL rotate(const int64 *context) {
 #if VOLUME
     // One thread computes the positions of a line of a tile, for one coordinate, as walk() does for pictures.
     __shared__ float32 positions[3][VOLUME_TILE + VOLUME_LINES];
+    __shared__ Volume volume;  // in shared memory, so that the loops have registers left
     const bool linear = context[ROTATE_LINEAR] != 0;
     const float32 shift = linear ? 0.5f : 0.0f;
     FOR_SAMPLES(sample, context[ROTATE_SAMPLES]) {
         const int64 *r = array<int64>(context, ROTATE_RECORDS) + ROTATE_RECORD_WORDS * sample;
         const int64 out_width = r[ROTATE_RECORD_OUT_WIDTH], out_height = r[ROTATE_RECORD_OUT_HEIGHT], out_depth = r[ROTATE_RECORD_OUT_DEPTH];
-        const int64 plane = r[ROTATE_RECORD_IN_HEIGHT] * r[ROTATE_RECORD_IN_WIDTH] * r[ROTATE_RECORD_CHANNELS];
-        const Volume volume = {
-            (int32)r[ROTATE_RECORD_IN_DEPTH], (int32)r[ROTATE_RECORD_IN_HEIGHT], (int32)r[ROTATE_RECORD_IN_WIDTH], (int32)r[ROTATE_RECORD_CHANNELS],
-            plane, *array<float32>(context, ROTATE_FILL), context[ROTATE_CLAMP] != 0 && plane * r[ROTATE_RECORD_IN_DEPTH] != 0, linear,
-        };
+        const int64 depth = r[ROTATE_RECORD_IN_DEPTH], height = r[ROTATE_RECORD_IN_HEIGHT], width = r[ROTATE_RECORD_IN_WIDTH];
+        const int64 plane = height * width * r[ROTATE_RECORD_CHANNELS], all = plane * depth;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            volume = {
+                (int32)depth, (int32)height, (int32)width, (int32)r[ROTATE_RECORD_CHANNELS], plane, *array<float32>(context, ROTATE_FILL),
+                (float32)(width - 1), (float32)(height - 1), (float32)(depth - 1), context[ROTATE_CLAMP] != 0 && all != 0, linear, all == 0,
+                all < 1ll << 31 && larger(larger(depth, height), width) <= 1 << 24,
+            };
+        }
         const IN *source = at<const IN>(address(context, ROTATE_INPUTS, sample));
         OUT *out = at<OUT>(address(context, ROTATE_OUTPUTS, sample));
         const int32 columns = lanes_of(out_width), lines = VOLUME_TILE / columns, across = (int32)((out_width + columns - 1) / columns);
@@ -346,11 +372,11 @@ KERNEL rotate(const int64 *context) {
                 }
             }
             __syncthreads();
+            const uint32 reciprocal = 0xffffffffu / (uint32)wide + 1;  // i / wide is exact for the numbers here, which are below 2**16
             for (int32 i = threadIdx.x; i < used * wide; i += blockDim.x) {
-                const int32 line = i / wide, column = i - line * wide, place = line * (columns + 1) + column;
-                const int64 frame = (top + line) / (out_depth * out_height);
-                const IN *from = source + frame * r[ROTATE_RECORD_IN_DEPTH] * plane;
-                OUT *to = out + ((top + line) * out_width + left + column) * r[ROTATE_RECORD_CHANNELS];
+                const int32 line = wide == 1 ? i : (int32)((uint64)i * reciprocal >> 32), column = i - line * wide, place = line * (columns + 1) + column;
+                const IN *from = source + (rows == out_depth * out_height ? 0 : (top + line) / (out_depth * out_height)) * all;
+                OUT *to = out + ((top + line) * out_width + left + column) * volume.channels;
                 voxel(from, positions[0][place], positions[1][place], positions[2][place], volume, to);
             }
         }

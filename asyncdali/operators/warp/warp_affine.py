@@ -77,9 +77,12 @@ class WarpAffine(Rotate):
             rows = [batch.sample(i).reshape(-1) for i in range(count)]
         else:
             rows = [np.array(arguments.constant("matrix"), np.float32)] * count
-        wrong = [i for i, row in enumerate(rows) if len(row) != length or not np.isfinite(row).all()]
-        if wrong:
-            raise SampleError(wrong[0], f"the transform must be {length} finite numbers, got {rows[wrong[0]].tolist()}")
+        fits = np.array([len(row) == length for row in rows], bool)
+        if len(rows) and fits.all():
+            fits = np.isfinite(np.array(rows)).all(axis=1)
+        if not fits.all():
+            wrong = int(np.argmin(fits))
+            raise SampleError(wrong, f"the transform must be {length} finite numbers, got {rows[wrong].tolist()}")
         matrices = np.array(rows, np.float32).reshape(count, axes, axes + 1)
         linear, offset = matrices[:, :, :axes], matrices[:, :, axes]
         if not self.spec.constant("inverse_map"):

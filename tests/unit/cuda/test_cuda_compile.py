@@ -66,6 +66,9 @@ MACROS = {
         (("KIND", kind), ("WHOLE", whole), ("CHANNELS", kind % 4 + 1)) for kind in range(5) for whole in (0, 1)
     ],
     "normalize_kernels.cu": [(("CHANNELS", channels),) for channels in (1, 3, 4)],
+    "spectrogram_kernels.cu": [
+        (("HALF", half), ("TOGETHER", together)) for half, together in ((256, 8), (450, 8), (4096, 1), (5000, 1), (1, 8))
+    ],
     "filter_kernels.cu": [(), (("WIDE", 5), ("CHANNELS", 3)), (("WIDE", 1), ("CHANNELS", 1))],
 }
 """Macros beside IN and OUT, one tuple per variant."""
