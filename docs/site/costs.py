@@ -36,7 +36,10 @@ class Table(NamedTuple):
 
 ROW = re.compile(r"^(\S.*?) {2,}([a-z]+) +([\d,.]+) +([\d,.]+) +([\d,.]+)$", re.M)
 GPU_ROW = re.compile(r"^  (\S.*?) {2,}([\d.]+) +([\d.]+) +([\d.]+) +[\d.]+ +\d+M +\d+%$", re.M)
-GPU_HEAD = re.compile(r"^(\d+) pictures (.*?), ms per batch.*$", re.M)
+GPU_HEAD = re.compile(r"^(small|large): .*, ms per batch.*$", re.M)
+_SAMPLES = {"small": 64, "large": 32}
+_FEW = re.compile(r"\b(?:frames|volume|sequence_rearrange|element_extract|per_frame)\b")
+"""Cases of sequences and volumes: batches of 4."""
 
 
 def _number(text: str) -> float:
@@ -67,9 +70,11 @@ def gpu(path: Path = RESULTS / "gpu-operators.md") -> Table:
     found = []
     for k, head in enumerate(heads):
         part = text[head.end() : heads[k + 1].start() if k + 1 < len(heads) else len(text)]
-        samples = int(head[1])
         for case, ours, dali, _ in GPU_ROW.findall(part):
-            found.append(Cost(case, float(ours) * 1000 / samples, float(dali) * 1000 / samples, "GPU", f"{samples} pictures {head[2]}"))
+            few = _FEW.search(case) is not None
+            samples = 4 if few else _SAMPLES[head[1]]
+            group = f"{samples} {head[1]} {'sequences or volumes' if few else 'samples'}"
+            found.append(Cost(case, float(ours) * 1000 / samples, float(dali) * 1000 / samples, "GPU", group))
     return Table(found, *facts(text))
 
 
