@@ -125,6 +125,10 @@ class Engine:
         """:func:`share` with the helper threads."""
         share(job, self._helpers, self._state)
 
+    def begin_early(self, job: Job, ended: Callable[[BaseException | None], None]) -> None:
+        """Run a job of a later iteration, too."""
+        ended(self.work(job))
+
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""
         if self.gpu is None and isinstance(job, CompiledSamples):  # a job of a GPU's graph may end elsewhere
