@@ -249,26 +249,35 @@ class CudaDevice:
                     self._functions[kernel] = found
         return found
 
-    def launch_all(self, launches: Sequence[tuple[object, Launch, Any]], commands: Commands, passing: list[DeviceBuffer]) -> Any:
-        """Add launches, given as (owner, launch, compiled kernel), to `commands`: one upload with all their tables, then the kernels.
+    def upload(self, launches: Sequence[Launch], commands: Commands, passing: list[DeviceBuffer]) -> tuple[object, list[int]]:
+        """Add one upload with all tables of `launches` to `commands`.
 
-        Returns the host memory that must stay alive until they are done. Device memory is appended to `passing`.
+        Returns the host memory that must stay alive until the launches are done, and the address of each launch's table in device memory,
+        which is appended to `passing`.
         """
-        tables = Tables([launch for _, launch, _ in launches])
+        tables = Tables(launches)
         staged = self.staging.lend(tables.upload_bytes)
         buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, commands)
         at, address = staged.address, buffer.address
         tables.write(at, address)
         commands.copy(address, at, tables.upload_bytes, pinned=True)
+        passing.append(buffer)
         context = address + tables.start
-        for (owner, launch, function), begin in zip(launches, tables.begins):
+        return staged, [context + 8 * begin for begin in tables.begins]
+
+    def launch_all(self, launches: Sequence[tuple[object, Launch, Any]], commands: Commands, passing: list[DeviceBuffer]) -> object:
+        """Add launches, given as (owner, launch, compiled kernel), to `commands`: one upload with all their tables, then the kernels.
+
+        Returns the host memory that must stay alive until they are done. Device memory is appended to `passing`.
+        """
+        staged, contexts = self.upload([launch for _, launch, _ in launches], commands, passing)
+        for (owner, launch, function), context in zip(launches, contexts):
             commands.record_for(owner)
             if isinstance(launch, LaunchPerSample):
                 commands.launch_each(function, launch.blocks, launch.threads, launch.arguments)
             else:
-                commands.launch(function, launch.grid, launch.block, launch.shared, context + 8 * begin)
+                commands.launch(function, launch.grid, launch.block, launch.shared, context)
         commands.record_for(None)
-        passing.append(buffer)
         return staged
 
 

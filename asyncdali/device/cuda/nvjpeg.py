@@ -41,7 +41,7 @@ HYBRID_MINIMUM = 52
 """For smaller batches nvJPEG decodes the entropy code on the CPU, on the calling thread."""
 _HYBRID_CONNECTIONS = 32
 _444 = 0
-_MARKS = Path(__file__).with_name("nvjpeg_marks.cu")
+_MARK, _FIND = (Kernel(Path(__file__).with_name("nvjpeg_marks.cu"), entry) for entry in ("mark", "find_marks"))
 _warned: set[str] = set()
 
 
@@ -164,16 +164,18 @@ class _Marks:
         self._found = device.staging.allocate(self._count)
         self._found[:] = 0
         self._passing = [self._flags]
-        self._entries = MARKS.entries(places=rows, found=self._flags.address, samples=self._count)
-        self._keep = [self._launched("mark", commands)]
+        entries = MARKS.entries(places=rows, found=self._flags.address, samples=self._count)
+        self._launch = launch = Launch(_MARK, entries, grid_of(16 * self._count, 1))
+        self._staged, (self._table,) = device.upload([launch], commands, self._passing)  # both kernels read it
+        self._add(_MARK, commands)
 
-    def _launched(self, entry: str, commands: Commands) -> object:
-        launch = Launch(Kernel(_MARKS, entry), self._entries, grid_of(16 * self._count, 1))
-        return self._device.launch_all([(None, launch, self._device.function(launch.kernel))], commands, self._passing)
+    def _add(self, kernel: Kernel, commands: Commands) -> None:
+        launch = self._launch
+        commands.launch(self._device.function(kernel), launch.grid, launch.block, launch.shared, self._table)
 
     def find(self, commands: Commands) -> None:
         """Look for the marks, behind the batch."""
-        self._keep.append(self._launched("find_marks", commands))
+        self._add(_FIND, commands)
         commands.copy(address_of(self._found), self._flags.address, self._count, pinned=True)
 
     def passed(self, stream: int, event: CudaEvent) -> None:

@@ -128,6 +128,20 @@ def test_calls_do_not_grow_with_the_batch(cuda):
     assert made[0] == made[1]
 
 
+def test_the_kernels_of_marks_share_their_table(cuda):
+    """On the engines a batch has two uploads, the table of both kernels and those of the other operators, and a copy of the flags."""
+    pipe = training(decoder="hardware")
+    for _ in range(WARM):
+        pipe.run()
+    pipe._core.session.wait_all()
+    before = Counter(cuda.calls)
+    for _ in range(COUNTED):
+        pipe.run()
+    pipe._core.session.wait_all()
+    assert cuda.calls["copy"] - before["copy"] == 3 * COUNTED
+    pipe.close()
+
+
 # --- pools
 
 
