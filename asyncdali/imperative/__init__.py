@@ -24,8 +24,6 @@
     mathematics.py Mathematical functions on Tensors, Batches and numbers: `math`
     modes.py       When calls are computed: modes of evaluation, per thread
     nodes.py       Nodes for torchdata: readers, functions on entries of dictionaries, conversion to torch
-    pair_graphs.py The graphs of decoders and the operators that read their pictures
-    pairs.py       A decoder and the operator that reads its pictures as one graph
     printing.py    The text of Tensors and Batches
     readers.py     Readers as classes of dynamic mode
     rng.py         Random generators of dynamic mode: streams of 32-bit words whose state is a position

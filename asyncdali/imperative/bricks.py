@@ -44,6 +44,14 @@ _LONG_NS = 700_000
 """DelayedCall that takes longer is worth waking other threads."""
 
 
+class _LongCalls(threading.local):
+    count = 0
+
+
+long_calls = _LongCalls()
+"""Long work of the calling thread, so that a loop knows whether its body has any."""
+
+
 class BrickEngine(Protocol):
     """Memory and threads for bricks: ``engine.CallEngine``, or the engine of a pipeline in debug mode."""
 
@@ -129,11 +137,9 @@ class Brick:
             self.operators.append(self._built(planned, engine))
         self.spec = self.plan.operators[-1].spec
         traits = self.operators[-1].operator.traits
+        self.is_outside = any((Trait.ACTS_OUTSIDE | Trait.READS_FILES) & built.operator.traits for built in self.operators)
+        """Whether it reads or writes files."""
         self._views, self._hands_out = Trait.VIEWS in traits, Trait.HANDS_OUT_SAMPLES in traits
-        self.decodes, self.takes_rows = Trait.FEEDS in traits and Trait.TAKES_FEED not in traits, Trait.TAKES_FEED in traits
-        """Whether a reader of its output may take rows or windows while they are computed, and whether it is such a reader."""
-        self.is_shared = False
-        """Whether pictures of a decoder were needed twice."""
         self._templates: Any = None
         self._took = 0
         self._lock = threading.Lock()
@@ -147,11 +153,6 @@ class Brick:
         except Exception as error:
             raise self.error(planned, error) from error
         return BuiltOperator(planned, operator)
-
-    @property
-    def is_long(self) -> bool:
-        """Whether its work took long when it was last done alone."""
-        return self._took > _LONG_NS
 
     @property
     def stateful(self) -> list[BuiltOperator]:
@@ -239,6 +240,8 @@ class Brick:
             job.work_alone(engine.state())
             took = perf_counter_ns() - began
         self._took = took
+        if took > _LONG_NS:
+            long_calls.count += 1
         job.raise_error()
 
     def _failed(self, built: BuiltOperator, edges: list[Any], error: Exception) -> BaseException:

@@ -32,7 +32,6 @@ from .devices import Device, device, gpu_number, has_gpu
 from .dtypes import DType, of_id, type_id
 from .loops import LoopCall, current_loop
 from .modes import EvalMode
-from .pairs import postponed, together
 from .rng import get_default_rng, stream_for
 from .spellings import argument_hint, named_arguments
 from .values import Batch, DynamicValue, Held, Tensor, copied, place_of, repeated_part
@@ -149,10 +148,6 @@ def call(
     elif rng is not None:
         raise function.unknown("rng")
     data = [*values, *named.values()]
-    if place == "cpu" and is_batch and values and (brick.decodes or brick.takes_rows):
-        found = _paired(context, engine, brick, data, count, position)
-        if found is not None:
-            return found
 
     def compute() -> list[Samples]:
         given = []
@@ -164,39 +159,17 @@ def call(
             given.append(repeated_part(samples, count) if is_batch and isinstance(value, Tensor) else samples)
         return finished(brick, brick.run(engine, given, count, position))
 
-    kind = Batch if is_batch else Tensor
-    if EvalMode.current() is EvalMode.deferred and not external and not any(map(is_external, data)):
+    kind, mode = Batch if is_batch else Tensor, EvalMode.current()
+    if mode is EvalMode.deferred and not external and not any(map(is_external, data)):
         outputs = _known_outputs(brick, values, None if function.needs_batch else count)
         return _later(context, brick, kind, compute, outputs)
     loop = current_loop()
-    if loop is not None and place == "cpu" and on_cpu(data):
+    if loop is not None and place == "cpu" and (loop.asked or mode is EvalMode.eager) and on_cpu(data):
         generator = None if position is None else get_default_rng() if rng is None else rng
         work = loop.call(LoopCall(brick, engine, data, count, is_batch, position, generator))  # type: ignore[arg-type]
         return results(brick, [kind._later(work, k) for k in range(len(work.declared))])
     made = compute()
     return results(brick, [kind._of(samples) for samples in made])
-
-
-def _paired(
-    context: EvalContext, engine: Any, brick: Brick, data: Sequence[DynamicValue], count: int, position: object
-) -> Any:  # fmt: skip
-    """The results of a decoder for later, or of a call that computes such a decoder, too. None: neither."""
-    if EvalMode.current() is not EvalMode.eager or current_loop() is not None:
-        return None
-    if brick.decodes:
-        if not brick.is_long or brick.is_shared:
-            return None
-        work = postponed(brick, engine, data, count, position, _known_outputs(brick, data, count), finished)
-        if work is None:
-            return None
-        context.waits(work)
-        return results(brick, [Batch._later(work, k) for k in range(len(work.declared))])
-    first = data[0]
-    if first._held is not None or first._work is None or first._work.coming is None or not on_cpu(data):
-        return None
-    others = [repeated_part(value._samples(), count) if isinstance(value, Tensor) else value._samples() for value in data[1:]]
-    made = together(brick, engine, data, others, count, position)
-    return None if made is None else results(brick, [Batch._of(samples) for samples in made])
 
 
 def _checked_arguments(function: OperatorFunction, arguments: dict[str, Any], named: dict[str, DynamicValue]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Captured loops: calls in the body of a loop are computed one step ahead, on a thread in the background.
+"""Captured loops: calls in the body of a loop are computed one step ahead, on threads in the background.
 
 A loop records the operators that a step calls, and where their inputs come from: the item of the step, results of earlier calls, and small
 constants. While the body runs, the next item is read and the recorded calls are computed for it, as a prediction. A call of the next step
@@ -7,7 +7,12 @@ results, errors and the states of readers and generators are those of the loop w
 is work in vain. Nothing moves ahead but predictions: readers and generators move when the loop does.
 
 An input counts as the same if the program has not got its memory: values that were read, viewed or handed to another library are
-computed with at the call, because they may have been changed.
+computed with at the call, because they may have been changed. Operators that read or write files are called at the call.
+
+Two threads work in turns, so that a step is planned while the processors compute the pixels of the step before.
+
+A loop that did not ask for it (mode `eager`, a body with long calls) is computed ahead only while two steps in a row are alike, and no
+more after :data:`_MOST_WASTED` steps whose predictions were not all taken.
 """
 
 from __future__ import annotations
@@ -43,6 +48,10 @@ _MOST_BUILDS = 16
 """Graphs that are built for a loop; one whose calls change in each step is computed call by call."""
 _MOST_CALLS = 2048
 """Calls of a step that are recorded."""
+_MOST_WASTED = 3
+"""Steps with work in vain of a loop that did not ask to be captured."""
+_LANES = 2
+"""Steps that are computed at a time."""
 _WORD_MASK = (1 << 64) - 1
 _WORDS_PER_CALL = 7
 
@@ -149,14 +158,13 @@ class _Computation:
         return made.outputs if made is not None and made.have_contents else self._alone()
 
 
-class _Prediction(NamedTuple):
+class _Prediction:
     """A call of the next step."""
 
-    call: _Recorded
-    key: _Key
-    position: object
-    computation: _Computation
-    work: DelayedCall
+    __slots__ = ("__weakref__", "call", "computation", "key", "position", "work")
+
+    def __init__(self, call: _Recorded, key: _Key, position: object, computation: _Computation, work: DelayedCall):
+        self.call, self.key, self.position, self.computation, self.work = call, key, position, computation, work
 
     def compute(self) -> None:
         """Compute it ahead."""
@@ -184,15 +192,15 @@ class _Programs:
         self._builds = 0
         weakref.finalize(self, _close, self._known)
 
-    def find(self, calls: Sequence[FusedCall], size: int, threads: int) -> FusedProgram | None:
-        """The graph of these calls; None if there is none, or if each step has another one."""
-        key = (size, threads, *((id(call.brick), call.inputs, call.wanted) for call in calls))
+    def find(self, calls: Sequence[FusedCall], size: int, engine: CallEngine, lane: int) -> FusedProgram | None:
+        """The graph of these calls; None if there is none, or if each step has another one. Steps of different lanes share nothing."""
+        key = (lane, size, *((id(call.brick), call.inputs, call.wanted) for call in calls))
         with self._lock:
             if key not in self._known:
                 self._builds += 1
-                if self._builds > _MOST_BUILDS:
+                if self._builds > _LANES * _MOST_BUILDS:
                     return None
-                self._known[key] = FusedProgram.of(calls, size, threads)
+                self._known[key] = FusedProgram.of(calls, size, engine.num_threads, engine.crew)
             return self._known[key]
 
 
@@ -206,9 +214,14 @@ def _close(programs: dict[_Key, FusedProgram | None]) -> None:
 class CapturedLoop:
     """The calls of a loop over a reader or a source; see the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: bool = True) -> None:
+        """`asked`: the program wants it."""
         self.ended = True
-        self._thread: ThreadPoolExecutor | None = None
+        self.asked = asked
+        self._owner = 0
+        """The thread of the loop."""
+        self._wasted = 0
+        self._threads: ThreadPoolExecutor | None = None
         self._program: list[_Recorded] = []
         self._calls: list[_Recorded] = []
         self._places: dict[int, int] = {}
@@ -228,19 +241,22 @@ class CapturedLoop:
 
     def begin(self, item: DelayedCall, following: DelayedCall | None) -> None:
         """A step begins. `item`: its outputs; `following`: those of the next step, to be computed ahead."""
-        if self._steps == 1 and not any(call.sources is not None for call in self._calls):
-            warn("capture: the first step of the loop called no operator that could be computed ahead", UserWarning)
         self._steps += 1
+        if self.asked and self._steps == 2 and not any(call.sources is not None for call in self._calls):
+            warn("capture: the first step of the loop called no operator that could be computed ahead", UserWarning)
+        self._owner = threading.get_ident()
+        self._wasted += any(self._stock.values())
+        before = self._program
         if self._steps > 1:
             self._program = self._stable(self._calls)
         self._stock = self._next_stock if item is self._next_item else {}
         self._note_reads()
         self._calls, self._made = [], [(weakref.ref(item), item.reads)]
         self._places = {id(item): -1}
-        before, self._starts = self._starts, {}
+        starts, self._starts = self._starts, {}
         predicted: dict[int, _Start] = {}
         used = {id(call.rng) for call in self._program}
-        for number, old in before.items():
+        for number, old in starts.items():
             if number not in used:
                 continue
             start = _start_of(old.rng)
@@ -248,22 +264,28 @@ class CapturedLoop:
             if start.key == old.key and start.words >= old.words:
                 predicted[number] = start._replace(words=2 * start.words - old.words)
         self._next_item, self._next_stock = following, {}
-        if following is not None:
+        if following is not None and (self.asked or (before and _outline(before) == _outline(self._program))):
             self._compute_ahead(following, predicted)
         self.ended = False
         loops.enter(self)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the calling thread may go on with a loop that did not ask to be captured: steps are alike, no other thread is in it."""
+        return self._wasted <= _MOST_WASTED + self._steps // 16 and (self.ended or self._owner == threading.get_ident())
 
     def end(self) -> None:
         """The loop is left. Predictions are dropped; what was recorded serves the next loop over the same data."""
         if self.ended:
             return
         self.ended = True
-        self._stock, self._next_stock, self._next_item = {}, {}, None
-        self._note_reads()
-        self._made, self._places = [], {}
-        if self._thread is not None:
-            self._thread.shutdown(wait=False)
-            self._thread = None
+        if threading.get_ident() == self._owner:  # else its thread may be in a call
+            self._stock, self._next_stock, self._next_item = {}, {}, None
+            self._note_reads()
+            self._made, self._places = [], {}
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
 
     def _note_reads(self) -> None:
         """Note which results of the step the program has read: they will be needed in the next one, too."""
@@ -296,23 +318,27 @@ class CapturedLoop:
             if found is not None:
                 self._next_stock.setdefault(found.key, []).append(found)
         self._fuse(made)
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "asyncdali-capture")
-        self._thread.submit(self._compute_all, item, [found for found in made if found is not None])
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_LANES, "asyncdali-capture")
+        self._threads.submit(self._compute_all, item, [weakref.ref(found) for found in made if found is not None])
 
-    def _compute_all(self, item: DelayedCall, predictions: Sequence[_Prediction]) -> None:
-        """Compute predictions in order, on the thread in the background. Their errors are raised by the calls that they belong to."""
-        for compute in (item.batches, *(prediction.compute for prediction in predictions)):
+    def _compute_all(self, item: DelayedCall, predictions: Sequence[weakref.ref[_Prediction]]) -> None:
+        """Compute predictions in order, on a thread in the background. Their errors are raised by the calls that they belong to.
+
+        Nothing is kept: the program decides how long results live, and may have taken and dropped them before this begins.
+        """
+        with contextlib.suppress(Exception):
+            item.batches()
+        for reference in predictions:
             if self.ended:
                 return
-            with contextlib.suppress(Exception):
-                compute()
+            _compute(reference())
 
     def _predicted(
         self, call: _Recorded, item: DelayedCall, made: Sequence[_Prediction | None], starts: dict[int, _Start]
     ) -> _Prediction | None:
         """The call in the next step; None if it cannot be predicted."""
-        if call.sources is None:
+        if call.sources is None or call.brick.is_outside:
             return None
         position = None
         if call.rng is not None:
@@ -372,10 +398,10 @@ class CapturedLoop:
                     given.append(item)
             calls.append(FusedCall(prediction.call.brick, tuple(inputs), k in wanted))
         positions = [prediction.position for prediction in found]
-        threads = found[0].call.engine.num_threads
+        engine, lane = found[0].call.engine, self._steps % _LANES
 
         def compute() -> list[FusedOutputs] | None:
-            program = self._programs.find(calls, size, threads)
+            program = self._programs.find(calls, size, engine, lane)
             if program is None:
                 return None
             batches = [repeated_part(item.samples(), size) if item.is_tensor else item.samples() for item in given]
@@ -450,6 +476,20 @@ class CapturedLoop:
 
 def _same(samples: Samples) -> Samples:
     return samples
+
+
+def _compute(prediction: _Prediction | None) -> None:
+    if prediction is not None:
+        with contextlib.suppress(Exception):
+            prediction.compute()
+
+
+def _outline(calls: Sequence[_Recorded]) -> list[object]:
+    """The part of a program in which two steps that are alike are equal."""
+    return [
+        (call.brick, call.samples, call.words, None if call.sources is None else [item._replace(data=None) for item in call.sources])
+        for call in calls
+    ]
 
 
 def _fits(call: _Recorded, size: int) -> bool:

@@ -76,9 +76,6 @@ class CallEngine:
         self._pool = BufferPool()
         self.allocate = self._pool.allocate
         self.bricks = Bricks()
-        self.graphs: dict[Any, Any] = {}
-        """Of decoders and their readers (``pair_graphs``)."""
-        self.graphs_lock = threading.Lock()
         self.environment = Environment(1, self.num_threads, device_id, False, self.allocate)
 
     @property

@@ -50,13 +50,13 @@ class FusedProgram:
     Args:
         calls: in the order of the step.
         batch_size, num_threads: of the step, and of its context.
-        crew: the threads that work; None: it starts its own.
+        crew: the threads that work.
     """
 
-    def __init__(self, calls: Sequence[FusedCall], batch_size: int, num_threads: int, crew: ThreadCrew | None = None):
+    def __init__(self, calls: Sequence[FusedCall], batch_size: int, num_threads: int, crew: ThreadCrew):
         options = PipelineOptions(batch_size=batch_size, num_threads=num_threads, device_id=None, enable_statistics=False)
-        helpers = None if crew is None else crew.workers
-        self._engine = Engine(options, "asyncdali-capture", lambda seed: nullcontext, helpers)
+        self._crew = crew  # its threads end with it
+        self._engine = Engine(options, "asyncdali-capture", lambda seed: nullcontext, crew.workers)
         self._calls, self._size, self._runs = calls, batch_size, 0
         self._lock = threading.Lock()
         definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline
@@ -70,7 +70,7 @@ class FusedProgram:
         self._edges = [edges.get(f"call_{k}", []) for k in range(len(calls))]
 
     @staticmethod
-    def of(calls: Sequence[FusedCall], batch_size: int, num_threads: int, crew: ThreadCrew | None = None) -> FusedProgram | None:
+    def of(calls: Sequence[FusedCall], batch_size: int, num_threads: int, crew: ThreadCrew) -> FusedProgram | None:
         """The graph of some calls; None if the plan of the graph has not all of them, because one operator does the work of several."""
         made = FusedProgram(calls, batch_size, num_threads, crew)
         if all(made._edges):

@@ -35,9 +35,10 @@ class LoopCall(NamedTuple):
 
 
 class Loop(Protocol):
-    """The part of a loop that calls use."""
+    """The part of a loop that calls use. `asked`: the program wants it to be captured; else only calls of mode `eager` belong to it."""
 
     ended: bool
+    asked: bool
 
     def call(self, given: LoopCall) -> DelayedCall:
         """The outputs of a call: computed ahead, or now."""

@@ -21,7 +21,8 @@ from ..batch import Batch as Samples
 from ..errors import call_error
 from ..operators.base import REQUIRED, Schema
 from ..readers.base import ReaderOperator
-from . import pair_graphs as pair_graphs  # decoders wait for the calls that read their pictures
+from ..system import forks
+from .bricks import long_calls
 from .calls import OperatorFunction, checked_size, engine_of, finished, is_data, results
 from .captures import CapturedLoop, already_made, entered, known
 from .contexts import EvalContext
@@ -91,7 +92,9 @@ class DynamicReader(Restorable):
         self._bricks: dict[tuple[str, ...], Brick] = {}
         self._context: EvalContext | None = None
         self._checkpointing = bool(enable_checkpointing)
-        self._loop: CapturedLoop | None = None
+        self._loops: dict[bool, CapturedLoop] = {}
+        """By whether the program asked for it."""
+        self._pid = forks.pid
         self._names: str | None = None
         """A digest of the data set, once it was needed."""
         self._kind = ""
@@ -209,7 +212,8 @@ class DynamicReader(Restorable):
         Args:
             batch_size: samples in a batch; by default `max_batch_size`, and single samples if that was not given either.
             ctx: the context that reads; by default the current one of the thread that asks for an item.
-            capture: compute the operators that the loop calls one step ahead; see docs/dynamic.md.
+            capture: compute the operators that the loop calls one step ahead; see docs/dynamic.md. In mode `eager`, loops over batches
+                whose steps are alike and have long calls are captured anyway.
             last_batch: what happens where the samples do not fill the last batch. "wrap": it is filled with the first samples of the next
                 epoch, which begins behind them. "partial": it is smaller. "drop": its samples are skipped.
 
@@ -224,9 +228,16 @@ class DynamicReader(Restorable):
             raise TypeError(f"ctx is an EvalContext, got {type(ctx).__name__}")
         if last_batch not in LAST_BATCHES:
             raise ValueError(f"last_batch is one of {', '.join(map(repr, LAST_BATCHES))}, got {last_batch!r}")
-        if capture and self._loop is None:
-            self._loop = CapturedLoop()
-        return ReaderEpoch(self, size, ctx, last_batch, self._loop if capture else None)
+        return ReaderEpoch(self, size, ctx, last_batch, capture)
+
+    def _captured_loop(self, asked: bool) -> CapturedLoop:
+        """The loop that computes ahead; a forked child has no threads of its parent, and gets another one."""
+        if self._pid != forks.pid:
+            self._pid, self._loops = forks.pid, {}
+        found = self._loops.get(asked)
+        if found is None:
+            found = self._loops[asked] = CapturedLoop(asked)
+        return found
 
     def _epoch_size_of(self, batch_size: object) -> int | None:
         """The checked batch size of an epoch; None: single samples."""
@@ -433,7 +444,7 @@ class DynamicReader(Restorable):
     @property
     def captured_calls(self) -> int:
         """Number of calls in captured loops that were computed ahead."""
-        return 0 if self._loop is None else self._loop.served
+        return sum(loop.served for loop in self._loops.values())
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -460,10 +471,13 @@ class ReaderEpoch:
     """The items of one epoch. ``len()`` is the number of items left."""
 
     def __init__(
-        self, reader: DynamicReader, size: int | None, context: EvalContext | None, last_batch: str, loop: CapturedLoop | None
+        self, reader: DynamicReader, size: int | None, context: EvalContext | None, last_batch: str, captured: bool
     ):  # fmt: skip
         self._reader, self._size, self._last_batch = reader, size, last_batch
-        self._loop = loop
+        self._captured = captured
+        self._loop: CapturedLoop | None = None
+        self._body = 0, 0
+        """The thread that got the last item, and the long calls of that thread until then."""
         self._ahead: _Ahead | None = None
         self._context = context
         self._total = -1
@@ -506,9 +520,9 @@ class ReaderEpoch:
                 raise StopIteration
             return self._item(count)
 
-    def _count(self) -> int:
-        """Samples of the next item; 0 at the end."""
-        left, each = self._total - self._done, self._size or 1
+    def _count(self, more: int = 0) -> int:
+        """Samples of the next item, or of the one that is `more` samples later; 0 at the end."""
+        left, each = self._total - self._done - more, self._size or 1
         if left <= 0 or (self._last_batch == "drop" and left < each):
             return 0
         return min(each, left) if self._last_batch == "partial" else each
@@ -516,24 +530,48 @@ class ReaderEpoch:
     def _item(self, count: int) -> Any:
         reader = self._reader
         brick = reader._brick(tuple(reader._data))
-        before = reader._position
+        self._loop = self._loop_of_step()
         work = self._read_ahead(count)
-        try:
-            with entered(self._context) as context:
-                engine = engine_of(context, reader._place, reader._number)
-                if work is None:
-                    work = already_made(reader._read_and_move(brick, reader._data, count, engine))
-                else:
-                    reader._position = reader._operator.after(before, count)
-        finally:
-            if reader._position is not before:
-                self._done += count
-                reader._progress = self._done, self._total
+        behind = reader._operator.after(reader._position, count)
+        with entered(self._context) as context:
+            engine = engine_of(context, reader._place, reader._number)
+            if work is None:
+                try:
+                    work = already_made(reader._read(brick, reader._data, reader._position, count, engine))
+                except Exception:
+                    self._move(behind, count)
+                    raise
         if self._loop is not None:
-            self._begin_step(self._loop, work, brick, engine)
+            self._begin_step(self._loop, work, brick, engine, behind, count)
         kind: type[DynamicValue] = Tensor if self._size is None else Batch
         values: list[Any] = [kind._later(work, k) for k in range(len(work.declared))]
-        return tuple(values) if brick.names is None else dict(zip(brick.names, values, strict=True))
+        made = tuple(values) if brick.names is None else dict(zip(brick.names, values, strict=True))
+        self._body = threading.get_ident(), long_calls.count
+        self._move(behind, count)  # last of all: until then an interrupt loses nothing
+        return made
+
+    def _move(self, position: object, count: int) -> None:
+        """`count` samples are read."""
+        reader = self._reader
+        self._done += count
+        reader._position, reader._progress = position, (self._done, self._total)
+
+    def _loop_of_step(self) -> CapturedLoop | None:
+        """The loop that computes ahead: the program asked for it, or the body of this thread has long calls in mode `eager`."""
+        reader, loop, me = self._reader, self._loop, threading.get_ident()
+        if reader._pid != forks.pid:
+            self._ahead = loop = None
+        if self._captured:
+            return reader._captured_loop(True) if loop is None else loop
+        thread, before = self._body
+        if thread in (0, me) and self._size is not None and EvalMode.current() is EvalMode.eager:
+            if loop is None and (False in reader._loops or (thread and long_calls.count > before)):
+                loop = reader._captured_loop(False)
+            if loop is None or loop.is_possible:
+                return loop
+        if loop is not None:
+            loop.end()
+        return None
 
     def _read_ahead(self, count: int) -> DelayedCall | None:
         """The item that was read ahead, if it is the one wanted, and was read without an error."""
@@ -546,12 +584,12 @@ class ReaderEpoch:
             return None
         return ahead.work
 
-    def _begin_step(self, loop: CapturedLoop, work: DelayedCall, brick: Brick, engine: Any) -> None:
-        """The body of the loop begins; the next item is read ahead."""
-        reader, count = self._reader, self._count()
+    def _begin_step(self, loop: CapturedLoop, work: DelayedCall, brick: Brick, engine: Any, position: Any, samples: int) -> None:
+        """The body of the loop begins; the next item, which is at `position`, is read ahead. The item of the body has `samples`."""
+        reader, count = self._reader, self._count(samples)
         following = None
         if count:
-            position, data = reader._position, reader._data
+            data = reader._data
             following = DelayedCall(lambda: reader._read(brick, data, position, count, engine), [], "an item that was read ahead")
             self._ahead = _Ahead(position, count, following)
         loop.begin(work, following)

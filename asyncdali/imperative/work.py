@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ..batch import Batch as Samples
 from ..errors import OperatorError, without_tracebacks
@@ -41,22 +41,13 @@ class Reads:
         self.bits = 0
 
 
-class Coming(Protocol):
-    """How a call may be computed together with its reader; `taken`: it was."""
-
-    taken: bool
-
-
 class DelayedCall:
     """One call. Any thread may ask for its outputs; the first one computes them. An error is raised at each request."""
 
-    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "coming", "declared", "dependents", "reads", "told", "where")
+    __slots__ = ("__weakref__", "_compute", "_error", "_lock", "_made", "declared", "dependents", "reads", "told", "where")
 
-    def __init__(
-        self, compute: Callable[[], Sequence[Samples]], declared: Sequence[KnownOutput], where: str, coming: Coming | None = None
-    ):  # fmt: skip
-        """`where`: the user's line that made the call; `coming`: it may be computed together with its reader."""
-        self.coming = coming
+    def __init__(self, compute: Callable[[], Sequence[Samples]], declared: Sequence[KnownOutput], where: str):
+        """`where`: the user's line that made the call."""
         self._compute: Callable[[], Sequence[Samples]] | None = compute
         self._made: Sequence[Samples] = ()
         self._error: Exception | None = None
@@ -71,15 +62,8 @@ class DelayedCall:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is computed, alone or for its reader, or its error was raised."""
-        if self.coming is not None and self.coming.taken:
-            return True
+        """Whether it is computed, or its error was raised."""
         return self._compute is None and (self._error is None or self.told)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the outputs are not computed yet."""
-        return self._compute is not None
 
     def finish_dependents(self, number: int) -> None:
         """Compute the calls that need output `number` as it is."""

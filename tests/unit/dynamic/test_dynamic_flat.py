@@ -61,6 +61,7 @@ def test_calls_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables of calls are full after the first rounds, so that later ones replace entries."""
     monkeypatch.setattr(bricks, "MOST", 40)
     with EvalContext(num_threads=2) as context:
+        context.engine.crew.workers()  # they start with the first long call, which may be any call on a busy machine
         assert_flat(calls, 120, 120)
         assert len(context.engine.bricks) <= 41 and len(context.engine.bricks._given) <= 40
 
