@@ -131,12 +131,15 @@ class Engine:
 
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""
-        if self.gpu is None and isinstance(job, CompiledSamples):  # a job of a GPU's graph may end elsewhere
-            self.share(job)
+        if isinstance(job, CompiledSamples):
+            if self.gpu is None:
+                self.share(job)
+            else:  # the GPU's decoders may report its end
+                _finish(job, self._helpers if job.count > 1 else None, self._state)
             return _error_of(job)
         done = threading.Event()
         job.finished = done.set
-        samples = job.count if isinstance(job, CompiledSamples) else 1 if isinstance(job, Waiting) else self.batch_size
+        samples = 1 if isinstance(job, Waiting) else self.batch_size
         if self._helpers is not None and samples > 1:
             self._helpers.submit(job, samples - 1)
         try:
@@ -226,7 +229,12 @@ def share(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerStat
     """Do a job of compiled code on the calling thread and on helpers. It is over when this returns. Its error is not raised."""
     if helpers is None or job.count < 2:
         job.work_alone(state)
-        return
+    else:
+        _finish(job, helpers, state)
+
+
+def _finish(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
+    """Work on a job until all threads and devices have reported its end, also after an interrupt."""
     done = threading.Event()
     job.finished = done.set
     # The last thread to leave the job reports its end. An interrupt of this thread between leaving and reporting would lose the end.
@@ -234,7 +242,8 @@ def share(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerStat
     offered = False
     try:
         with uninterrupted():
-            helpers.submit(job, job.count - 1)
+            if helpers is not None:
+                helpers.submit(job, job.count - 1)
             offered = True
             job.work(state)
         done.wait()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import ctypes
 import pickle
+import signal
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +20,7 @@ from asyncdali.batch import Batch as Samples
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.imperative import cuda as gpu_calls
 from asyncdali.imperative import devices
+from asyncdali.runtime.work.jobs import CompiledSamples
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 PICTURES = [np.random.default_rng(k).integers(0, 256, (11 + k, 13, 3), np.uint8) for k in range(3)]
@@ -219,3 +222,45 @@ def test_batches_and_tensors_of_values_on_a_gpu(untouched):
     few = ndd.batch([np.arange(3)] * 2).gpu()
     np.testing.assert_array_equal(numbers(ndd.as_tensor(few))[0], [[0, 1, 2]] * 2)
     assert ndd.tensor([1, 2]).gpu()[1].item() == 2
+
+
+class SharedJob(CompiledSamples):
+    """A job of two threads. This thread is interrupted, and the other one works until the job is stopped."""
+
+    def __init__(self):
+        super().__init__(2, [])
+        self.stopped, self.left = threading.Event(), False
+
+    def work(self, thread):
+        signal.raise_signal(signal.SIGINT)
+
+    def stop(self):
+        self.stopped.set()
+
+    def others(self):
+        assert self.stopped.wait(30)
+        self.left = True
+        self.finished()
+
+
+def test_an_interrupted_call_on_a_gpu_waits_for_the_threads_that_help(cuda):
+    home = gpu_calls.gpu_engine(0)
+    assert home is not None and home.gpu is not None
+    job, threads = SharedJob(), []
+
+    class Helpers:
+        def submit(self, job, count):
+            assert count == 1
+            threads.append(threading.Thread(target=job.others))
+            threads[0].start()
+
+    own, home.engine._helpers = home.engine._helpers, Helpers()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            home.engine.work(job)
+        assert job.left
+    finally:
+        home.engine._helpers = own
+    threads[0].join(30)
+    picture = ndd.tensor(np.arange(48, dtype=np.uint8).reshape(4, 4, 3), layout="HWC")
+    assert np.array_equal(np.asarray(ndd.flip(picture, device="gpu").cpu()), np.asarray(ndd.flip(picture)))
