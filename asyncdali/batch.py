@@ -432,6 +432,13 @@ class Batch:
         seen = self._looked_at()
         return seen.whole[seen.starts[index] : seen.stops[index]].view(seen.dtype).reshape(self.shapes[index].tolist())
 
+    def dense(self) -> np.ndarray:
+        """A numpy view [samples, ...] of all samples of a contiguous batch whose samples have one shape."""
+        if self.values is not None:
+            return self.values
+        seen = self._looked_at()
+        return seen.whole[seen.starts[0] : seen.stops[-1]].view(seen.dtype).reshape(len(self.shapes), *self.shapes[0].tolist())
+
     def part(self, first: int, stop: int) -> Batch:
         """The samples from `first` to `stop`, over the same memory; not for a sub-batch in a branch."""
         if self.values is not None:

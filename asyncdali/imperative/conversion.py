@@ -360,7 +360,7 @@ def stacked(batch: Batch, pad: bool) -> Tensor:
         made.reused = samples.reused
         return Tensor._of(made)
     extents = tuple(shapes.max(axis=0).tolist()) if count else (0,) * samples.ndim
-    if uniform and samples.contiguous and count and samples.alias_of is None:
+    if uniform and samples.contiguous and count:
         whole = Samples(np.array([[count, *extents]], np.int64), samples.dtype, layout, device=samples.device)
         whole.addresses[0] = samples.addresses[0]
         whole.owner, whole.contiguous, whole.reused = samples.memory_owner, True, samples.reused_memory is not False

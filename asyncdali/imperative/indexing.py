@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch as Samples
-from .conversion import stacked
 from .values import Batch, Tensor, array_of, gathered
 from .work import without_frames
 
@@ -154,8 +153,7 @@ class BatchedSlice:
         shapes = samples.shapes
         if not varies and samples.contiguous and (shapes == shapes[0]).all():  # one array, one selection
             _checked(keys[0], shapes[0].tolist(), 0)
-            whole = array_of(stacked(batch, False))
-            made = Samples.from_values(np.array(whole[(slice(None), *keys[0])], order="C"), layout, samples.dtype)
+            made = Samples.from_values(np.array(samples.dense()[(slice(None), *keys[0])], order="C"), layout, samples.dtype)
             made.device, made.source_info = samples.device, samples.source_info
             return Batch._of(made)
         arrays = []
