@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import asyncdali.dynamic as ndd
 from asyncdali.imperative.surface import SUBMODULES
@@ -21,6 +22,7 @@ def in_new_process(code: str) -> str:
 def test_import_loads_few_modules() -> None:
     code = """
 import sys
+from pathlib import Path
 import asyncdali
 before = set(sys.modules)
 import asyncdali.{} as ndd
@@ -95,3 +97,70 @@ for thread in threads: thread.join()
 assert len(found) == 8 and all(item == found[0] for item in found)
 """
     in_new_process(code)
+
+
+def test_the_first_call_of_a_source_file_does_the_work_of_a_later_one(tmp_path: Path) -> None:
+    """No call reads the source of the program: DALI takes seconds at the first call of a file with thousands of lines.
+
+    Counted are functions that are entered and files that are opened, for calls with constants, data, batches, draws, and errors.
+    """
+    body = """
+def calls(ndd, picture, pictures, rng):
+    size = [5, 4]
+    yield lambda: ndd.resize(picture, size=[5, 4])
+    yield lambda: ndd.resize(pictures, size=size)
+    yield lambda: ndd.crop_mirror_normalize(pictures, mean=[1.0, 2.0, 3.0], mirror=1)
+    yield lambda: ndd.random.uniform(range=[0.0, 1.0], batch_size=3, rng=rng)
+    yield lambda: ndd.rotate(pictures, angle=ndd.tensor(3.0))
+    yield lambda: picture + 1
+    yield lambda: ndd.math.sqrt(picture[2:])
+    yield lambda: refused(ndd, picture)
+
+
+def refused(ndd, picture):
+    try:
+        ndd.crop(picture, crop=(99, 99)).evaluate()
+    except RuntimeError:
+        return
+    raise AssertionError
+
+
+"""
+    filler = "".join(f"def unused_{k}(x):\n    return [x + {k}, 'text {k}', (x, {k}.5)]\n\n\n" for k in range(3000))
+    for name in ("known", "fresh"):
+        (tmp_path / f"{name}.py").write_text(body + filler)
+    found = json.loads(
+        in_new_process(f"""
+import gc, json, linecache, sys
+gc.disable()  # finalizers are functions, too
+sys.path.insert(0, {str(tmp_path)!r})
+import numpy as np
+import asyncdali.dynamic as ndd
+from asyncdali.imperative import bricks
+bricks._LONG_NS = 1 << 60  # on a busy machine any call may be long, and is shared with threads the next time
+import known, fresh
+picture = ndd.tensor(np.zeros((8, 9, 3), np.uint8), layout="HWC")
+pictures, rng = ndd.batch([np.zeros((8, 9, 3), np.uint8)] * 3, layout="HWC"), ndd.random.RNG(1)
+for _ in range(4):
+    for call in known.calls(ndd, picture, pictures, rng):
+        call()
+opened, entered = [], []
+sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
+def work(call):
+    del opened[:], entered[:]
+    sys.setprofile(lambda frame, event, given: entered.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return list(entered), list(opened)
+first = [work(call) for call in fresh.calls(ndd, picture, pictures, rng)]
+later = [work(call) for call in fresh.calls(ndd, picture, pictures, rng)]
+assert fresh.__file__ not in linecache.cache
+print(json.dumps([first, later]))
+""")
+    )
+    first, later = found
+    assert len(first) == 8 and all(entered for entered, _ in first)
+    assert first == later
+    assert not any(opened for _, opened in first)
