@@ -204,7 +204,7 @@ class Checkpoint:
             ValueError: a pattern without ``{seq}``, or with other fields.
             RuntimeError: there are no states.
         """
-        text, found = self.serialize(), _Pattern(pattern)
+        found, text = _Pattern(pattern), self.serialize()
         path = found.path(max(found.files(), default=-1) + 1)
         folder = os.path.dirname(path)
         if folder:

@@ -49,9 +49,10 @@ def run(files, body, capture, epochs=2, size=4, **arguments):
     reader = ndd.readers.File(files=files, random_shuffle=True, seed=3, enable_checkpointing=True, **arguments)
     rng = ndd.random.RNG(7)
     found = []
-    for _ in range(epochs):
-        for item in reader.next_epoch(batch_size=size, capture=capture):
-            found.append(content(body(item, rng)))
+    with ndd.EvalMode.eager if capture else ndd.EvalMode.sync_cpu:  # nothing is computed ahead in mode `sync_cpu`
+        for _ in range(epochs):
+            for item in reader.next_epoch(batch_size=size, capture=capture):
+                found.append(content(body(item, rng)))
     return found, str(rng.state), reader
 
 

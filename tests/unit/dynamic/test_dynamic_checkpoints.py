@@ -337,6 +337,8 @@ def test_C8_files_have_numbers(tmp_path):
     found = Checkpoint()
     with pytest.raises(RuntimeError, match="collect"):
         found.save(tmp_path / "{seq}")
+    with pytest.raises(ValueError, match="seq"):
+        found.save(tmp_path / "c.json")  # the pattern comes first, as in DALI
     found.register(RNG(1), "r")
     found.collect()
     pattern = str(tmp_path / "deep" / "a_{seq:04d}.json")
