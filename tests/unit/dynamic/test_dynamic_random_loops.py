@@ -1,4 +1,4 @@
-"""Random loops of dynamic mode, plain and captured: equal bits, equal states of generators."""
+"""Random loops of dynamic mode, plain, captured, and computed ahead because they are long: equal bits, equal states of generators."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 import asyncdali.dynamic as ndd
+from asyncdali.imperative import bricks
 
 pytestmark = pytest.mark.filterwarnings("ignore:capture")
 
@@ -158,16 +159,34 @@ def loop(seed, files, capture):
     return found, str(rng.state), str(ndd.random.get_default_rng().state), reader.captured_calls
 
 
+def plain(seed, files):
+    """The loop with nothing computed ahead."""
+    with ndd.EvalMode.sync_cpu:
+        *found, ahead = loop(seed, files, False)
+    assert not ahead
+    return tuple(found)
+
+
+@pytest.fixture
+def long(monkeypatch):
+    """All work counts as long."""
+    monkeypatch.setattr(bricks, "_LONG_NS", -1)
+
+
 @pytest.mark.parametrize("seed", range(16))
-def test_random_loops_give_equal_bits(files, seed):
-    assert loop(seed, files, True)[:3] == loop(seed, files, False)[:3]
+def test_random_loops_give_equal_bits(files, seed, long):
+    expected = plain(seed, files)
+    assert loop(seed, files, True)[:3] == expected
+    assert loop(seed, files, False)[:3] == expected
 
 
 @pytest.mark.slow
-def test_many_random_loops_give_equal_bits(files):
-    served = 0
+def test_many_random_loops_give_equal_bits(files, long):
+    served = [0, 0]
     for seed in range(1000, 1400):
-        captured = loop(seed, files, True)
-        assert captured[:3] == loop(seed, files, False)[:3], seed
-        served += captured[3]
-    assert served > 5000
+        expected = plain(seed, files)
+        for asked in (False, True):
+            *found, ahead = loop(seed, files, asked)
+            assert tuple(found) == expected, (seed, asked)
+            served[asked] += ahead
+    assert served[1] > 5000 and served[0] > 500
