@@ -136,7 +136,7 @@ CHOSEN_RUNS = """
 """
 
 
-@pytest.mark.parametrize("parts", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupts_at_chosen_places_of_run(parts):
     done = run_script(RUNS + CHOSEN_RUNS, parts, *CASES, timeout=600, ASYNCDALI_COMPILE_AHEAD="0")
     assert done.stdout == "nothing lost\n", done.stderr
@@ -156,7 +156,7 @@ AWAITED_RUNS = """
 )
 
 
-@pytest.mark.parametrize("parts", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupts_at_chosen_places_of_run_async(parts):
     """Also while a lock is taken that the source thread needs, and between the fetch and the end of the coroutine."""
     done = run_script(RUNS + AWAITED_RUNS, parts, "random-2", "called-2", "stream-3", "engines-2", timeout=600 if parts > 1 else 3600)
@@ -317,7 +317,7 @@ CHOSEN_BUILDS = """
     print("nothing left")
 """
 
-SOME = [(24, "random called awaited decoded"), (48, "fork iterator"), (48, "engines"), (256, "forkserver spawn spawned_engines")]
+SOME = [(24, "random called awaited decoded"), (80, "fork iterator"), (80, "engines"), (400, "forkserver spawn spawned_engines")]
 ALL = [pytest.param(1, name, marks=pytest.mark.slow) for name in BUILT]
 
 

@@ -71,7 +71,7 @@ def attempt(kind, arguments) -> str:
 
 @pytest.mark.parametrize("name", sorted(KINDS))
 def test_damage(name, tmp_path, monkeypatch):
-    mutate(name, tmp_path, 80, monkeypatch)
+    mutate(name, tmp_path, 80 if name.startswith("caffe") else 40, monkeypatch)  # most bytes of a database are never read
 
 
 @pytest.mark.slow

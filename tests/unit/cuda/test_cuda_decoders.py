@@ -507,7 +507,11 @@ def test_pictures_that_a_decoder_leaves_out(nvjpeg, decoder, crop, fault):
 
 
 @pytest.mark.parametrize("fault", [None, "skips", "ignores waits"])
-def test_doctor_tries_the_decoders(nvjpeg, monkeypatch, fault):
+def test_doctor_tries_the_decoders(nvjpeg, monkeypatch, tmp_path, fault):
+    """With small pictures, because the host device runs the slow operators thread by thread."""
+    for k in range(3):
+        (tmp_path / f"{k}.jpg").write_bytes(jpeg(k))
+    monkeypatch.setattr(decoder_check, "_PICTURES", tmp_path)
     if fault == "skips":
         nvjpeg.skips = {1}
     nvjpeg.ignores_waits = fault == "ignores waits"

@@ -7,11 +7,13 @@ module has tests. An operator that runs does not change.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 import pytest
 from helpers.places import PROJECT, TESTS
@@ -22,6 +24,40 @@ from asyncdali.pipeline.core import Core
 from asyncdali.pipeline.dali_names import DaliNames
 
 ROOT = PROJECT / "asyncdali"
+
+
+@functools.lru_cache(maxsize=1)
+def tree_of(text: str) -> ast.Module:
+    """The syntax of a module. The searches of :func:`found_in` look at one module after the other, so each is parsed once."""
+    return ast.parse(text)
+
+
+@functools.lru_cache(maxsize=1)
+def nodes_of(text: str) -> list[ast.AST]:
+    """All nodes of a module."""
+    return list(ast.walk(tree_of(text)))
+
+
+@functools.cache
+def found_in() -> dict[str, dict[str, Any]]:
+    """The findings of each search, by the name of the search, then by the path of the module relative to the project.
+
+    The syntax of one module is in memory at a time. That of all modules would take 300 MB.
+    """
+    searches = (
+        name_comparisons, private_uses, core_uses, private_names, private_accesses, untyped_joints, classes, mentions_any, many_arguments
+    )  # fmt: skip
+    found: dict[str, dict[str, Any]] = {search.__name__: {} for search in searches}
+    for path in [*ROOT.rglob("*.py"), *(ROOT.parent / "workers").rglob("*.py")]:
+        text = path.read_text()
+        for search in searches:
+            found[search.__name__][path.relative_to(ROOT.parent).as_posix()] = search(text)
+    return found
+
+
+def in_package(search: str) -> dict[str, Any]:
+    """The findings of a search in the modules of the package, by their paths relative to the package."""
+    return {name.partition("/")[2]: item for name, item in found_in()[search].items() if name.startswith("asyncdali/")}
 
 
 def _is_operator_name(node: ast.expr) -> bool:
@@ -39,8 +75,7 @@ def name_comparisons(text: str) -> list[int]:
     found: set[int] = set()
     if not re.search(r"schema\s*\.\s*name\b", text):  # parsing all files would take seconds
         return []
-    tree = ast.parse(text)
-    for function in (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Module))):
+    for function in (node for node in nodes_of(text) if isinstance(node, (ast.FunctionDef, ast.Module))):
         inside = function.body if isinstance(function, ast.Module) else [function]
         variables = {
             target.id
@@ -75,7 +110,7 @@ point of a package has the name of its operator."""
 
 
 def test_operators_are_distinguished_by_declarations():
-    found = {str(path.relative_to(ROOT)): name_comparisons(path.read_text()) for path in ROOT.rglob("*.py")}
+    found = in_package("name_comparisons")
     assert {name: lines for name, lines in found.items() if lines and name not in GENERATORS} == {}
 
 
@@ -147,7 +182,7 @@ def private_uses(text: str) -> list[int]:
     """Lines that read, set or call a private attribute of a pipeline."""
     return [
         node.lineno
-        for node in ast.walk(ast.parse(text))
+        for node in nodes_of(text)
         if isinstance(node, ast.Attribute)
         and node.attr.startswith("_") and not node.attr.startswith("__")
         and _calls_a_pipeline(node.value)
@@ -155,17 +190,23 @@ def private_uses(text: str) -> list[int]:
 
 
 def test_other_rooms_use_no_private_attributes_of_pipelines():
-    found = {str(path.relative_to(ROOT)): private_uses(path.read_text()) for path in ROOT.rglob("*.py")}
+    found = in_package("private_uses")
     assert {name: lines for name, lines in found.items() if lines and not name.startswith("pipeline/")} == {}
+
+
+def core_uses(text: str) -> list[int]:
+    """Lines with `_core` of anything but ``self``."""
+    return [node.lineno for node in nodes_of(text) if isinstance(node, ast.Attribute) and node.attr == "_core" and not _is_own(node)]
+
+
+def _is_own(node: ast.Attribute) -> bool:
+    """Whether a node is an attribute of ``self``."""
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def test_private_attributes_of_pipelines_are_found_whatever_the_variable_is_called():
     """Only pipelines have `_core`. A search by the name of the variable would miss ``made._core``."""
-    found = {
-        str(path.relative_to(ROOT)): [node.lineno for node in ast.walk(ast.parse(path.read_text()))
-                                      if isinstance(node, ast.Attribute) and node.attr == "_core" and ast.unparse(node) != "self._core"]
-        for path in ROOT.rglob("*.py") if "_core" in path.read_text()
-    }  # fmt: skip
+    found = in_package("core_uses")
     assert {name: lines for name, lines in found.items() if lines and not name.startswith("pipeline/")} == {}
 
 
@@ -244,27 +285,42 @@ def test_public_docstrings_carry_their_text():
     assert [str(path) for path in [*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")] if phrase in path.read_text()] == []
 
 
-def _room(path: Path) -> str:
+def _room(name: str) -> str:
     """The room of a module: the folder, or the module itself, in asyncdali/; or "workers"."""
-    parts = path.relative_to(ROOT.parent).parts
+    parts = name.split("/")
     return parts[1] if parts[0] == "asyncdali" else parts[0]
 
 
-def _private_names(tree: ast.Module) -> set[str]:
+def private_names(text: str) -> set[str]:
     """Names with an underscore that a module's classes and functions define."""
     found: list[str] = []
-    for node in ast.walk(tree):
+    for node in nodes_of(text):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.append(node.name)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in ("self", "cls"):
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _owner(node) in ("self", "cls"):
             found.append(node.attr)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found.append(node.target.id)
         elif isinstance(node, ast.Assign):
             found += [target.id for target in node.targets if isinstance(target, ast.Name)]
-            if ast.unparse(node.targets[0]) == "__slots__":
+            if isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__slots__":
                 found += [str(item.value) for item in ast.walk(node.value) if isinstance(item, ast.Constant)]
     return {name for name in found if re.match("_[a-z]", name)}
+
+
+def _owner(node: ast.Attribute) -> str:
+    """``self``, ``cls`` or another name in front of an attribute; "super()"; or nothing."""
+    call = isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "super"
+    return "super()" if call else node.value.id if isinstance(node.value, ast.Name) else ""
+
+
+def private_accesses(text: str) -> list[tuple[str, str]]:
+    """Attributes with an underscore of other objects than the own one, and their places."""
+    return [
+        (node.attr, f"{node.lineno}: {ast.unparse(node)}")
+        for node in nodes_of(text)
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr) and _owner(node) not in ("self", "cls", "super()")
+    ]
 
 
 OF_OTHERS = {"_info", "_library", "_local", "_replace"}
@@ -273,19 +329,18 @@ OF_OTHERS = {"_info", "_library", "_local", "_replace"}
 
 def test_rooms_use_no_private_names_of_other_rooms():
     """An attribute belongs to a room if classes of the room define its name."""
-    trees = {path: ast.parse(path.read_text()) for path in [*ROOT.rglob("*.py"), *(ROOT.parent / "workers").rglob("*.py")]}
     owners: dict[str, set[str]] = {}
-    for path, tree in trees.items():
-        for name in _private_names(tree) - OF_OTHERS:
+    for path, names in found_in()["private_names"].items():
+        for name in names - OF_OTHERS:
             owners.setdefault(name, set()).add(_room(path))
     found = [
-        f"{path.relative_to(ROOT.parent)}:{node.lineno}: {ast.unparse(node)}"
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in owners and _room(path) not in owners[node.attr]
-        and ast.unparse(node.value) not in ("self", "cls", "super()")
-    ]  # fmt: skip
+        f"{path}:{place}"
+        for path, accesses in found_in()["private_accesses"].items()
+        for name, place in accesses
+        if name in owners and _room(path) not in owners[name]
+    ]
     assert found == []
+    assert len(owners) > 1000 and any(found_in()["private_accesses"].values())
 
 
 JOINTS = {
@@ -300,15 +355,15 @@ TYPED = ("engines", "fleet", "graph", "runtime", "device", "pipeline", "sources"
 def untyped_joints(text: str) -> list[int]:
     """Lines of parameters with these names whose annotation is ``Any``."""
     return [
-        node.lineno for node in ast.walk(ast.parse(text))
+        node.lineno for node in nodes_of(text)
         if isinstance(node, ast.arg) and node.arg in JOINTS and isinstance(node.annotation, ast.Name) and node.annotation.id == "Any"
     ]  # fmt: skip
 
 
 def test_parameters_for_objects_of_other_rooms_have_a_type():
-    files = [path for room in TYPED for path in (ROOT / room).rglob("*.py")]
-    files += [*(ROOT.parent / "workers").rglob("*.py"), *(ROOT / "operators").glob("*.py")]
-    found = {str(path.relative_to(ROOT.parent)): untyped_joints(path.read_text()) for path in files}
+    typed = re.compile(rf"workers/|asyncdali/(?:{'|'.join(TYPED)})/|asyncdali/operators/[^/]*$")
+    found = {name: lines for name, lines in found_in()["untyped_joints"].items() if typed.match(name)}
+    assert len(found) > 200
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
@@ -329,12 +384,16 @@ SAME_NAMES = {
 """Names of several classes. The set may only become smaller: a class has the field's word for its own subject ("TarMember", "Member")."""
 
 
+def classes(text: str) -> list[tuple[str, int]]:
+    """Names of classes, and their lines."""
+    return [(node.name, node.lineno) for node in nodes_of(text) if isinstance(node, ast.ClassDef)]
+
+
 def test_a_class_name_has_one_meaning():
     found: dict[str, list[str]] = {}
-    for path in [*ROOT.rglob("*.py"), *(ROOT.parent / "workers").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(f"{path.relative_to(ROOT.parent)}:{node.lineno}")
+    for path, own in found_in()["classes"].items():
+        for name, line in own:
+            found.setdefault(name, []).append(f"{path}:{line}")
     several = {name: places for name, places in found.items() if len(places) > 1}
     assert {name: places for name, places in several.items() if name not in SAME_NAMES} == {}
     assert SAME_NAMES - several.keys() == set(), "these names have one meaning now: take them out of the list"
@@ -501,7 +560,7 @@ or that generate LLVM IR are left out: Numba and llvmlite have no types."""
 def mentions_any(text: str) -> list[bool]:
     """For each function with annotations, whether one of them contains `Any`."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             given = node.args
             arguments = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
@@ -516,9 +575,8 @@ def test_the_share_of_any_falls():
     """`Any` turns off checks where the value is used. Use `object` for a value that is only passed on or asked for its class, a protocol
     for a value of which some methods are used, and the class itself otherwise.
     """
-    compiled = set(_compiled_modules())
-    files = [path for path in [*ROOT.rglob("*.py"), *(ROOT.parent / "workers").rglob("*.py")] if path not in compiled]
-    found = [mentioned for path in files for mentioned in mentions_any(path.read_text())]
+    compiled = {path.relative_to(ROOT.parent).as_posix() for path in _compiled_modules()}
+    found = [mentioned for name, own in found_in()["mentions_any"].items() if name not in compiled for mentioned in own]
     share = sum(found) / len(found)
     assert share <= ANY_SHARE, "more signatures have Any than before"
     assert share > ANY_SHARE - 0.01, f"the share has fallen to {share:.3f}: write it down"
@@ -649,12 +707,12 @@ def many_arguments(text: str) -> set[str]:
             else:
                 yield from search(child, f"{owner}{child.name}." if isinstance(child, ast.ClassDef) else owner)
 
-    return set(search(ast.parse(text), ""))
+    return set(search(tree_of(text), ""))
 
 
 def test_functions_have_few_arguments():
     """Group what belongs together into a named tuple or a dataclass."""
-    found = {path.relative_to(ROOT).as_posix(): many_arguments(path.read_text()) for path in ROOT.rglob("*.py")}
+    found = in_package("many_arguments")
     assert {name: functions for name, functions in found.items() if functions} == MANY_ARGUMENTS
 
 

@@ -53,26 +53,33 @@ def name_of(path):
     return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
 
 
+@functools.cache
 def is_module(parts):
     path = (ROOT if parts[:1] == ("workers",) else PACKAGE).joinpath(*parts)
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
-@functools.cache
 def imported(path, types=False):
     """Modules of the package that a file imports (as tuples, relative to the package). `types`: also those in type-checking blocks."""
-    return tuple(_imported(path, types))
+    at_run_time, for_types = imports_of(path)
+    return at_run_time + for_types if types else at_run_time
 
 
-def _imported(path, types):
-    """The tuples of the modules in workers/ begin with "workers"."""
+@functools.cache
+def imports_of(path):
+    """Modules that a file imports, and those that it imports in type-checking blocks. The tuples of the modules in workers/ begin with
+    "workers"."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    blocks = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    inner = {id(node) for block in blocks for statement in block.body for node in ast.walk(statement)}
+    found = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+    parts = [[node for node in found if (id(node) in inner) is for_types] for for_types in (False, True)]
+    return tuple(tuple(_targets(path, part)) for part in parts)
+
+
+def _targets(path, imports):
     own = path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).parts[:-1]
-    tree = ast.parse(path.read_text())
-    blocks = [] if types else [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
-    skipped = {id(inner) for node in blocks for statement in node.body for inner in ast.walk(statement)}
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
+    for node in imports:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 parts = alias.name.split(".")

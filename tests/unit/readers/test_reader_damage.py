@@ -263,7 +263,7 @@ def damage(name: str, folder: Path, count: int, monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_damaged_data_sets(tmp_path, monkeypatch, name):
-    outcomes = damage(name, tmp_path, 40, monkeypatch)
+    outcomes = damage(name, tmp_path, 20, monkeypatch)
     assert outcomes["refused"], outcomes
 
 

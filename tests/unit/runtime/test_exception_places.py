@@ -125,8 +125,15 @@ def check(error, what):
         assert [type(item) for item in found.exceptions] == [ValueError, BadRecord]
 
 
-@pytest.mark.parametrize("what", FAILURES)
-@pytest.mark.parametrize("place", ["here", "fork", "spawn"])
+def with_slow_methods(places):
+    """All failures in these places, and two of them in new interpreters; the other ones there are slow tests."""
+    fresh = {what: () if k in (0, len(FAILURES) - 1) else pytest.mark.slow for k, what in enumerate(FAILURES)}
+    return [(place, what) for place in places for what in FAILURES] + [
+        pytest.param("spawn", what, marks=marks) for what, marks in fresh.items()
+    ]
+
+
+@pytest.mark.parametrize("place, what", with_slow_methods(["here", "fork"]))
 def test_sources(place, what):
     options = {} if place == "here" else {"engines": 1, "engine_start_method": place}
     error = failure(sources(what)(**options))
@@ -170,16 +177,14 @@ def test_a_coroutine_that_is_cancelled_is_an_error_of_the_source():
     assert "ended with CancelledError" in str(error)
 
 
-@pytest.mark.parametrize("what", FAILURES)
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method, what", with_slow_methods(["fork"]))
 def test_sources_in_workers(method, what):
     error = failure(sources(what, parallel=True)(py_num_workers=1, py_start_method=method))
     assert isinstance(error, FAILURES[what][1])
     check(error, what)
 
 
-@pytest.mark.parametrize("what", FAILURES)
-@pytest.mark.parametrize("place", ["here", "fork", "spawn"])
+@pytest.mark.parametrize("place, what", with_slow_methods(["here", "fork"]))
 def test_functions(place, what):
     options = {} if place == "here" else {"engines": 1, "engine_start_method": place}
     error = failure(functions(what)(**options))

@@ -45,13 +45,13 @@ def check(numbers, parallel=False, places=None):
 
 
 def test_a_few_histories():
-    count, _ = check(range(60), places=4)
-    assert count > 50
+    count, _ = check(range(30), places=4)
+    assert count > 25
 
 
 def test_some_histories_with_worker_processes():
-    count, _ = check(range(10_000, 10_012), parallel=True, places=2)
-    assert count > 8
+    count, _ = check(range(10_000, 10_006), parallel=True, places=2)
+    assert count > 4
 
 
 @pytest.mark.slow

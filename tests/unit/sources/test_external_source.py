@@ -744,7 +744,7 @@ def follow(pipe, count):
     return seen
 
 
-@pytest.mark.parametrize("depth", [1, 2, 5])
+@pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("kind", POSITIONED)
 def test_checkpoint_of_positions(kind, depth):
     graph = lambda: (POSITIONED[kind](), fn.random.uniform())  # noqa: E731

@@ -37,6 +37,10 @@ def decode(data: bytes, dtype=types.UINT8, output_type=types.ANY_DATA, **argumen
     return run_operator("decoders.image", [data], dtype=dtype, output_type=output_type, **arguments)[0]
 
 
+def slow(*cases):
+    return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
 CODINGS = [None, "lzw", "zlib", "packbits", "zstd", "lzma", "deflate"]
 
 
@@ -52,8 +56,7 @@ def stored(values: np.ndarray, coding: str | None, planar: bool, tile: tuple[int
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-@pytest.mark.parametrize("order", "<>")
-@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("order, big", [("<", False), (">", True), *slow((">", False), ("<", True))])
 def test_layouts(coding, order, big):
     """Strips and tiles, planar and not, 1 to 5 channels, 8 and 16 bits, with and without a predictor."""
     for channels, planar, tile, wide in itertools.product((1, 2, 3, 4, 5), (False, True), (None, (16, 32), (48, 64)), (False, True)):
