@@ -87,7 +87,7 @@ def plain_values(tmp_path_factory):
     """The first values of each kind of pipeline in a usual process, as text. The way in which processes start does not change them."""
     code = """
         for kind in ("plain-", "workers-fork", "engines-fork"):
-            print("kind", kind.partition("-")[0], values(made(kind), 6))
+            sys.stdout.write(f"\\nkind {kind.partition('-')[0]} {values(made(kind), 6)}\\n")  # in one piece: engines print beside it
     """
     status, printed, errors = run(code, folder=tmp_path_factory.mktemp("plain"))
     assert status == 0, errors
@@ -176,12 +176,12 @@ def test_an_application_is_not_started_in_place_of_an_interpreter(tmp_path, what
     code = """
         real, sys.executable = sys.executable, sys.argv[2]
         try:
-            print("found", values(made(sys.argv[1])))
+            sys.stdout.write(f"\\nfound {values(made(sys.argv[1]))}\\n")
         except RuntimeError as error:
-            print("refused", error)
+            sys.stdout.write(f"\\nrefused {error}\\n")
         import multiprocessing
         multiprocessing.set_executable(real)
-        print("given", values(made(sys.argv[1])))
+        sys.stdout.write(f"\\ngiven {values(made(sys.argv[1]))}\\n")
     """
     status, printed, errors = run(code, what, application, folder=tmp_path)
     assert status == 0 and "given [[" in printed, errors
