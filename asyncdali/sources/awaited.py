@@ -202,6 +202,8 @@ class AwaitedPuller(AheadPuller):
             for task in tasks:
                 task.cancel()
             done = await asyncio.gather(*tasks, return_exceptions=True)
+            ends = (k for k, one in enumerate(done) if isinstance(one, Exception) and is_end(one))
+            self.left_over = max(self.left_over, next(ends, 0))  # batches behind the end are asked for as well
             try:
                 _raise_first(done)
             finally:
@@ -221,6 +223,7 @@ class AwaitedPuller(AheadPuller):
             except Exception as error:
                 if is_end(error):
                     raise_last(self._partial)
+                    self.left_over = len(self._partial)
                 if is_end(error) or not self.keeps_errors:
                     raise
                 self._partial.append(FailedSample(error))
@@ -234,6 +237,7 @@ class AwaitedPuller(AheadPuller):
         if position.state is not None:
             load_snapshot(self.group, position.state)
         self._kept = replay(position.asks, self._asked_again, self.group.name)
+        self.left_over = 0
 
     def _asked_again(self) -> Any:
         try:

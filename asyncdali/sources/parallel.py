@@ -150,7 +150,11 @@ class ParallelPuller(AheadPuller):
         return self._pool.submit(self._number, iteration, self.epoch if self.description.resumable else self._round)
 
     def _answer(self, asked: Any) -> dict[str, Batch]:
-        answer = self._pool.receive(asked)
+        try:
+            answer = self._pool.receive(asked)
+        except StopIteration as end:
+            self.left_over = end.value or 0
+            raise
         self.workers = answer.workers
         if self.snapshots is not None:
             self.snapshots.pulled(None if answer.snapshot is None else json.loads(answer.snapshot))

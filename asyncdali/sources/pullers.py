@@ -16,6 +16,7 @@ from asyncdali_workers.worker.states import replay
 
 from ..batch import Batch
 from ..errors import operator_error
+from ..messages.notices import warn
 from .group import Group
 from .kinds import SourceDescription
 from .ports import Port
@@ -39,6 +40,9 @@ class Puller:
 
     origins: Any = None
     """Where the samples of the batch that was pulled last come from, if the source regroups samples."""
+
+    left_over = 0
+    """The samples of a batch that were computed before the data ended in the middle of the batch. They are not delivered."""
 
     workers: Sequence[tuple[int, int, int]] | None = None
     """The workers of a pool that computed the batch that was pulled last (``PoolBatch.workers``). None: no pool did."""
@@ -64,6 +68,7 @@ class Puller:
         self.index: int | None = None
         """The pipeline's iteration that is pulled for, for messages."""
         self.snapshots: Snapshots | None = None
+        self._told = False  # of samples that are left over
         self._ports = [ports.get(name) for name in group.nodes]
 
     @property
@@ -118,6 +123,18 @@ class Puller:
         """The source has raised StopIteration."""
         if self.snapshots is not None:
             self.snapshots.ended()
+
+    def tell_left_over(self) -> None:
+        """After the end of the data: warn, once, if samples of an unfinished batch are not delivered."""
+        count, self.left_over = self.left_over, 0
+        if count and not self._told:
+            self._told = True
+            warn(
+                f"The source of {self.group.name!r} ended the data at sample {count} of a batch of {self.batch_size}. What the batch had "
+                "before is not delivered, in this and in later epochs. Raise StopIteration where a batch begins, or return batches "
+                "(without batch=False); the last batch may then be smaller.",
+                UserWarning,
+            )
 
     def restart(self, epoch: int) -> None:
         """Go to the start of `epoch`."""
@@ -233,6 +250,7 @@ class DirectPuller(Puller):
                 self._partial.append(callback())
             except StopIteration:
                 raise_last(self._partial)
+                self.left_over = len(self._partial)
                 raise
             except Exception as error:
                 if not self.keeps_errors or raised_by_signal(error):
@@ -246,9 +264,13 @@ class DirectPuller(Puller):
         if self.group.batch:
             return self.group.callback(self._argument(iteration, epoch))
         callback, size, first = self.group.callback, self.batch_size, iteration * self.batch_size
+        samples = list[object]()
         try:
-            return [callback(SampleInfo(first + k, k, iteration, epoch)) for k in range(size)]
+            for k in range(size):
+                samples.append(callback(SampleInfo(first + k, k, iteration, epoch)))
+            return samples
         except StopIteration:
+            self.left_over = len(samples)
             raise
         except Exception as error:
             if not self.keeps_errors or raised_by_signal(error):
@@ -264,6 +286,7 @@ class DirectPuller(Puller):
             load_snapshot(self.group, position.state)
         for result in replay(position.asks, self._asked_again, self.group.name):
             self._result = result
+        self.left_over = 0
 
     def _asked_again(self) -> Any:
         try:

@@ -206,6 +206,7 @@ class Sources:
                     self._held[k] = {}
                     self._stopped = True
                     puller.ended()
+                puller.tell_left_over()
             except Exception as failure:
                 if raised_by_signal(failure):  # no error of the source
                     raise

@@ -13,6 +13,9 @@ from typing import Any
 
 from .sharing import CONSUMER, STAGES, WORKERS, Sharing
 
+_ALL = 0.85
+"""A program with this share of all processors uses them all: the rest is lost in switching."""
+
 BUSY = 0.7
 """A part that works for this share of the time is a bottleneck: waking up and handing over take the rest of the time."""
 _BUSY_SHARED = 0.5
@@ -105,6 +108,11 @@ class _Case:
         return _BUSY_SHARED if self.others >= _SHARED else BUSY
 
     @property
+    def uses_all(self) -> bool:
+        """Whether this program alone has nearly all processors, and more of its work would wait for one."""
+        return self.sharing is not None and self.sharing.own_seconds > _ALL * self.elapsed * self.cores
+
+    @property
     def is_counted(self) -> bool:
         """Whether the system counts the delays of threads."""
         return self.sharing is not None and not self.sharing.is_estimated
@@ -186,6 +194,8 @@ def _workers(case: _Case, source: Any, share: float) -> Bottleneck:
     waits = f"the pipeline waits {percent(share)} of the time for the parallel source {source.name!r}"
     if used > BUSY:
         found = f"{waits} and its {_workers_are(workers.count)} busy {percent(used)}"
+        if case.uses_all:
+            return Bottleneck("workers", source.name, share, found, f"{case.all_in_use()}; NumPy in place of loops in the source")
         return Bottleneck("workers", source.name, share, found, f"more workers: py_num_workers={2 * workers.count}")
     return Bottleneck(
         "source", source.name, share, f"{waits} while its {_workers_are(workers.count)} busy only {percent(used)}",

@@ -94,7 +94,8 @@ def error_of(ticket: Ticket, pids: list[int]) -> BaseException | None:
 
 
 def _stop(answer: SliceOutcome) -> StopIteration:
-    return StopIteration()
+    """Its value is the number of samples of the batch before the end."""
+    return StopIteration(answer.sample)
 
 
 def _callback_error(ticket: Ticket, answer: SliceOutcome, pids: list[int]) -> BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from asyncdali.graph import reference
@@ -87,6 +88,39 @@ def _arguments(schema: Schema) -> list[str]:
     return [*lines, "And those that [every operator](index.md#arguments-of-every-operator) has.", ""]
 
 
+def _written_arguments(function: Callable[..., object]) -> list[str]:
+    """The arguments of a function with a docstring of its own, and the parts behind them."""
+    parameters = inspect.signature(function).parameters
+    found: list[str] = []
+    for title, body in _PART.findall(inspect.cleandoc(function.__doc__ or "")):
+        if title != "Args":
+            found += [f"**{title}**", "", *_spaced(inspect.cleandoc(body).splitlines()), ""]
+            continue
+        for names, doc in _ENTRY.findall(inspect.cleandoc(body)):
+            own = [parameters[name] for name in re.findall(r"\w+", names) if name in parameters]
+            kinds = dict.fromkeys(f"*{item.annotation}*" for item in own if item.annotation is not item.empty)
+            defaults = dict.fromkeys("required" if item.default is item.empty else f"default `{item.default!r}`" for item in own)
+            facts = [] if names.startswith("*") else [*kinds, *defaults]
+            first, _, rest = doc.strip("\n").partition("\n")
+            found += [", ".join(f"`{name.strip()}`" for name in names.split(",")), f": {' · '.join(facts) or 'any number'}", ""]
+            found += [*(f"  {line}".rstrip() for line in _spaced([first, *inspect.cleandoc(rest).splitlines()])), ""]
+    return found
+
+
+_PART = re.compile(r"^(Args|Returns|Raises):\n((?:    .*\n?|\n)*)", re.M)
+_ENTRY = re.compile(r"^(\*{0,2}\w[\w, ]*): (.*\n?(?:(?:    .*|)\n?(?=\s|\Z))*)", re.M)
+
+
+def _spaced(lines: list[str]) -> list[str]:
+    """With an empty line before each list."""
+    spaced: list[str] = []
+    for line in lines:
+        if line.startswith("- ") and spaced and spaced[-1] and not spaced[-1].startswith(("- ", "  ")):
+            spaced.append("")
+        spaced.append(line)
+    return spaced
+
+
 def _count(low: int, high: int) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
@@ -104,14 +138,18 @@ def page(schema: Schema, parts: dict[str, list[str]], family: str, relatives: li
     """
     anchor = family.lower().replace(" ", "-")
     lines = ["---", "orphan: true", "---", "", f"[Operators](index.md) › [{family}](index.md#{anchor})", "", f"# fn.{schema.name}", ""]
-    text = [re.sub(r":\w+:`~?([^`]+)`", r"`\1`", line) for line in reference._paragraphs(schema.doc)]
+    about = schema.doc
+    if schema.hand_written:  # its declaration refers to the function
+        module = importlib.import_module(f"asyncdali.{schema.hand_written}")
+        function = getattr(module, schema.name.rpartition(".")[2])
+        about = inspect.cleandoc(function.__doc__).partition("\nArgs:")[0]
+    text = [re.sub(r":\w+:`~?([^`]+)`", r"`\1`", line) for line in reference._paragraphs(about)]
     lines += [*text, facts(schema), ""]
     for title in ("Example", "Cost"):
         if parts.get(title):
             lines += [f"## {title}", "", *parts[title], ""]
     if schema.hand_written:
-        module = importlib.import_module(f"asyncdali.{schema.hand_written}")
-        lines += ["## Arguments", "", "```text", inspect.cleandoc(getattr(module, schema.name.rpartition(".")[2]).__doc__), "```", ""]
+        lines += ["## Arguments", "", *_written_arguments(function)]
     else:
         if declared := reference.declarations(schema):
             lines += ["## Inputs and outputs", "", *(f"- {line}" for line in declared), ""]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import json
 import pkgutil
 import re
@@ -12,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asyncdali.operators import load_registry
 from asyncdali.tooling import checks
 from docs.site import build, charts, check, costs, examples, gallery, inventories, operators, programs, staging, troubles, wishes
 
@@ -206,3 +209,15 @@ def test_folders_of_the_site_list_their_files():
     folder = Path(staging.__file__).parent
     text = (folder / "__init__.py").read_text()
     assert [path.name for path in folder.glob("*.py") if not path.name.startswith("__") and path.name not in text] == []
+
+
+def test_functions_with_docstrings_of_their_own_have_all_arguments():
+    for name, cls in load_registry().items():
+        if cls.schema.hand_written:
+            text = operators.page(cls.schema, {}, "Sources", [])
+            function = getattr(importlib.import_module(f"asyncdali.{cls.schema.hand_written}"), name.rpartition(".")[2])
+            own = set(inspect.signature(function).parameters) - {"arguments"}  # others are refused
+            assert not [arg for arg in own if f"`{arg}`" not in text and f"`*{arg}`" not in text], name
+            assert "See `asyncdali" not in text and "**Raises**" in text
+    text = operators.page(load_registry()["external_source"].schema, {}, "Sources", [])
+    assert "`layout`, `dtype`, `ndim`\n: *" in text and "One of:\n\n  - an iterable" in text

@@ -955,3 +955,48 @@ def test_a_request_that_is_cancelled_before_it_begins_leaves_no_coroutine():
         gc.collect()
     assert called == [True]
     assert [str(one.message) for one in said if "never awaited" in str(one.message)] == []
+
+
+def ten(info):
+    """Ten samples."""
+    if info.idx_in_epoch >= 10:
+        raise StopIteration
+    return np.array([info.idx_in_epoch])
+
+
+async def ten_awaited(info):
+    return ten(info)
+
+
+class Ten:
+    def __init__(self):
+        self.left = iter(range(10))
+
+    def __call__(self):
+        return np.array([next(self.left)])
+
+
+LEFT_OVER = {
+    "a callable of the position": lambda: {"source": ten},
+    "workers": lambda: {"source": ten, "parallel": True},
+    "an awaited callable": lambda: {"source": ten_awaited, "prefetch_queue_depth": 3},
+    "a callable without arguments": lambda: {"source": Ten()},
+}
+
+
+@pytest.mark.parametrize("kind", LEFT_OVER)
+@pytest.mark.parametrize("size", [4, 5])
+def test_one_warning_for_samples_that_are_left_over(kind, size):
+    """As in DALI, the end of the data in the middle of a batch drops the samples before it."""
+    pipe = Pipeline(batch_size=size, num_threads=1, py_num_workers=2, py_start_method="spawn")
+    with pipe:
+        pipe.set_outputs(fn.external_source(name="numbers", batch=False, **LEFT_OVER[kind]()))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for epoch in range(2):
+            once = kind == "a callable without arguments"  # it has no more data
+            assert sum(len(batch[0]) for batch in pipe.epoch()) == (0 if once and epoch else 10 // size * size)
+    texts = [str(item.message) for item in told if "is not delivered" in str(item.message)]
+    assert len(texts) == (size == 4)
+    assert not texts or "'numbers' ended the data at sample 2 of a batch of 4. What" in texts[0]
+    pipe.close()

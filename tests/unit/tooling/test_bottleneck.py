@@ -144,6 +144,15 @@ def test_busy_workers():
     assert found.kind == "workers" and "its 2 workers are busy 95 %" in found.finding and "py_num_workers=4" in found.advice
 
 
+def test_busy_workers_on_processors_that_are_all_in_use():
+    """Workers that compute, as many as processors. Those that mostly wait use few processors, and more of them help."""
+    workers = WorkerStatistics(2, 400, 3200, 19.0, 30.0, 10**6, 0, 2)
+    statistics = replace(source(kind="parallel"), workers=workers)
+    found = find(statistics, 2, replace(ALONE, own_seconds=19.0))
+    assert found.kind == "workers" and "every core is in use (2)" in found.advice and "py_num_workers" not in found.advice
+    assert "py_num_workers=4" in find(statistics, 2, replace(ALONE, own_seconds=9.0)).advice
+
+
 def test_idle_workers():
     workers = WorkerStatistics(4, 400, 3200, 9.0, 0.1, 10**6, 0, 2)
     found = find(replace(source(kind="parallel"), workers=workers), cores=8)
