@@ -66,7 +66,7 @@ DECODER_ARGS = (
         'The decoder of JPEGs on a GPU: "cpu", "hardware" (its engines, if they can), "hybrid" (its multiprocessors, if they can), '
         '"shared" (engines and CPU, by a split that checkpoints keep, see `hw_decoder_load`), "all" (the multiprocessors as well, which '
         'takes from a training step), "dynamic" (engines and CPU, by load: no two runs are alike), or "" ("cpu", but "shared" with fewer '
-        "than 8 `num_threads`, 4 if only windows are decoded, and if `hw_decoder_load` is given).",
+        "than 28 `num_threads`, 12 if only windows are decoded, and if `hw_decoder_load` is given).",
         only_here=True,
     ),
     Arg("device_memory_padding", "int", 16777216, "Bytes of GPU memory that its decoders (engines, multiprocessors) keep in advance."),

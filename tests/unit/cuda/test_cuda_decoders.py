@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import io
 import json
+import math
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from asyncdali.__main__ import main
 from asyncdali.codecs.jpeg import jpeg_kernels, progressive, window
 from asyncdali.codecs.jpeg.jpeg_tables import CPU
 from asyncdali.device.cuda import nvjpeg_library
+from asyncdali.operators.decode import decoder_lanes, decoders
 from asyncdali.operators.decode.decoder_lanes import Encoded
 from asyncdali.operators.decode.lane_balance import Balance
 from asyncdali.runtime.work.jobs import PythonSamples
@@ -726,3 +729,12 @@ def test_bench_finds_the_lanes_for_a_training_step(nvjpeg, tmp_path, capsys):
     assert rates[found["best"]] == max(rates.values())
     assert main([*arguments, "--sweep", "decoder=cpu,none"]) == 1
     assert "'none'" in capsys.readouterr().err
+
+
+def test_the_documents_have_the_numbers_of_threads_of_the_default():
+    """From so many threads on the CPU decodes everything."""
+    whole, windows = (math.ceil(decoder_lanes._ENOUGH / rate) for rate in (decoder_lanes._THREAD_RATE, decoder_lanes._WINDOW_RATE))
+    (argument,) = [arg for arg in decoders.DECODER_ARGS if arg.name == "decoder"]
+    assert f"fewer than {whole} `num_threads`, {windows} if only windows" in argument.doc
+    page = (Path(__file__).parents[3] / "docs" / "gpu.md").read_text()
+    assert f"`num_threads` is below {whole} ({windows} if windows are decoded)" in page
