@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -86,49 +85,7 @@ class CompiledJob:
     brief: bool = False
 
 
-class EarlyJobs:
-    """Jobs whose result a later iteration needs: for example, its files are read while earlier iterations are decoded.
-
-    A preparation yields this object twice. The first time begins the jobs, and the preparation continues at once. The second time,
-    mostly in another iteration, waits for their end. Then `result` is what the generator returned, or `error` is what it raised.
-    """
-
-    def __init__(self, jobs: Generator[PythonJob | CompiledJob, None, Any]):
-        self.jobs = jobs
-        self.begun = False
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.times: list[Any] = []
-        """Times of the jobs, for statistics."""
-        self._over = False
-        self._calls: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
-
-    def end(self, result: Any, error: Exception | None) -> None:
-        """The jobs are over. Called once."""
-        self.result, self.error = result, None if error is None else error.with_traceback(None)  # a traceback keeps memory alive
-        with self._lock:
-            self._over, calls = True, self._calls
-        for call in calls:
-            call()
-
-    def is_over(self) -> bool:
-        return self._over
-
-    def when_done(self, call: Callable[[], None]) -> None:
-        with self._lock:
-            if not self._over:
-                self._calls.append(call)
-                return
-        call()
-
-    def wait(self) -> None:
-        over = threading.Event()
-        self.when_done(over.set)
-        over.wait()
-
-
-Preparation: TypeAlias = "Generator[PythonJob | CompiledJob | EarlyJobs, None, Any] | tuple[()]"
+Preparation: TypeAlias = "Generator[PythonJob | CompiledJob, None, Any] | tuple[()]"
 """The result of :meth:`Operator.prepare`: a generator of jobs, or nothing."""
 
 NOTHING: Preparation = ()

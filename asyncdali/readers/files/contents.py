@@ -16,7 +16,7 @@ from ...batch import Batch, Heads, Origins
 from ...compiled.addresses import address_of
 from ...compiled.tables import WORD, table_of
 from ...errors import explained
-from ...operators.base import CompiledJob, EarlyJobs, Environment, HeadScan, PythonJob, SampleError, Spec, Step, Trait, no_explanation
+from ...operators.base import CompiledJob, Environment, HeadScan, PythonJob, SampleError, Spec, Step, Trait, no_explanation
 from ...sampling.order import OrderPosition
 from ...types import DALIDataType
 from ..base import Draw, Origin, ReaderOperator, place_aligned
@@ -204,51 +204,8 @@ def whole_files(
     return contents
 
 
-_FEW_LEFT = 1
-"""The next files are read when those of this many iterations are left: the worker threads have a batch of pixels in the meantime."""
 _MOST_BYTES_TOGETHER = 128 << 20
 """Most bytes of files that are read together. All of these bytes stay in memory until the last batch is dropped."""
-
-
-class _ReadTogether:
-    """The contents of iterations whose files were read together, by position, and the jobs that read those behind."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[OrderPosition, int], tuple[np.ndarray, Batch]] = {}  # indices and contents
-        self._early: EarlyJobs | None = None
-        self.behind: OrderPosition
-        """The position behind the last iteration that was kept."""
-
-    def take(self, draw: Draw, compared: bool) -> Batch | None:
-        """The contents for an iteration, if they are kept. `compared`: indices may have been replaced, so they are compared."""
-        found = self._kept.pop((draw.begin, len(draw.indices)), None)
-        if found is None or (compared and not np.array_equal(found[0], draw.indices)):
-            return None
-        return found[1]
-
-    def keep(self, read: Sequence[tuple[Draw, Batch]]) -> None:
-        """Keep what was read together, instead of what was kept before."""
-        self._kept = {(draw.begin, len(draw.indices)): (draw.indices, batch) for draw, batch in read}
-        self.behind = read[-1][0].behind
-
-    def drop(self) -> None:
-        """The next iteration is not the one that was expected."""
-        self._kept.clear()
-
-    @property
-    def ends(self) -> bool:
-        """Whether few iterations are left, and the files of the next iterations are not being read."""
-        return len(self._kept) <= _FEW_LEFT and self._early is None
-
-    def begin(self, jobs: Generator[CompiledJob | PythonJob, None, list[tuple[Draw, Batch]]]) -> EarlyJobs:
-        """The jobs that read the iterations behind those that are kept."""
-        self._early = EarlyJobs(jobs)
-        return self._early
-
-    def ended(self) -> EarlyJobs | None:
-        """These jobs, if there are any. The caller waits for their end."""
-        early, self._early = self._early, None
-        return early
 
 
 class FileContentsReader(ReaderOperator):
@@ -266,7 +223,8 @@ class FileContentsReader(ReaderOperator):
         self._kernels = file_kernels
         self._read_ahead = int(spec.constant("read_ahead"))
         self._expected = ExpectedSizes()
-        self._together = _ReadTogether()
+        self._before: dict[tuple[OrderPosition, int], tuple[np.ndarray, Batch]] = {}
+        """Indices and contents that were read together with those of an earlier iteration, by the position of their iteration."""
         self._skipped = 0
         self._skips = bool(spec.constant("skip_cached_images"))
         compile_all(file_kernels)
@@ -299,7 +257,7 @@ class FileContentsReader(ReaderOperator):
     def identity(self) -> list[bytes | np.ndarray]:
         return [names_of(self.table)]
 
-    def read_contents(self, draw: Draw) -> Generator[PythonJob | CompiledJob | EarlyJobs, None, Batch]:
+    def read_contents(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that read these files. Returns the output.
 
         Usually one job is enough: memory is reserved by the sizes of earlier batches, and each file is read when it has been opened. Files
@@ -309,44 +267,18 @@ class FileContentsReader(ReaderOperator):
             return self._fetched(draw)
         if self._skips or self._may_skip():
             return (yield from self._read_new(draw))
-        together, compared = self._together, self.replacing is not None
-        found = together.take(draw, compared)
-        early = None if found is not None else together.ended()
-        if early is not None:
-            yield early
-            if early.error is None:
-                together.keep(early.result)
-                found = together.take(draw, compared)
-            else:  # a file is missing, for example: its own iteration will meet the error
-                log.debug("files of several iterations are read one batch at a time: %s", early.error)
-        if found is not None:
-            if together.ends and draw.following >= self.environment.depth:
-                yield from self._begin_early(draw)
-            return found
-        together.drop()
+        found = self._before.pop((draw.begin, len(draw.indices)), None)
+        if found is not None and (self.replacing is None or np.array_equal(found[0], draw.indices)):
+            return found[1]
+        self._before.clear()
         ahead = self.ahead(draw)
         draws = [draw] if ahead is not None else self._due(draw)
         if len(draws) > 1:
             try:
-                together.keep((yield from self._read_together(draws)))
-            except Exception as error:
+                return (yield from self._read_together(draws))
+            except Exception as error:  # a file is missing, for example: its own iteration will meet the error
                 log.debug("files of %d iterations are read one batch at a time: %s", len(draws), error)
-            else:
-                found = together.take(draw, False)
-                assert found is not None
-                return found
         return (yield from self._read(draw.indices, ahead))
-
-    def _begin_early(self, draw: Draw) -> Generator[EarlyJobs, None, None]:
-        """Read the files of the next iterations while those before are decoded.
-
-        If fewer iterations are in flight than are read together, the decoders would have nothing to do in the meantime.
-        """
-        begin = self._together.behind
-        indices, behind = self.taken(begin, len(draw.indices))
-        draws = self._due(Draw(begin, indices, behind, following=draw.following))
-        if len(draws) > 1:
-            yield self._together.begin(self._read_together(draws))
 
     def _due(self, draw: Draw) -> list[Draw]:
         """The samples of this iteration and of those that will follow, as far as their files should be read together.
@@ -362,8 +294,8 @@ class FileContentsReader(ReaderOperator):
             draws.append(Draw(begin, indices, behind))
         return draws
 
-    def _read_together(self, draws: Sequence[Draw]) -> Generator[PythonJob | CompiledJob, None, list[tuple[Draw, Batch]]]:
-        """Jobs that read the files of several iterations. Returns their contents."""
+    def _read_together(self, draws: Sequence[Draw]) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that read the files of several iterations. Returns the contents for the first one, and keeps the others."""
         table, samples = self.table, len(draws[0].indices)
         starts = np.empty(samples * len(draws), np.int64)
         parts = [slice(k, k + samples) for k in range(0, len(starts), samples)]
@@ -383,8 +315,9 @@ class FileContentsReader(ReaderOperator):
             if heads is not None:
                 batch.heads = heads._replace(records=heads.records[part], marks=heads.marks[part])
             batch.source_info = SampleNames(table, draw.indices)
-            read.append((draw, batch))
-        return read
+            read.append(batch)
+        self._before.update({(draw.begin, samples): (draw.indices, batch) for draw, batch in zip(draws[1:], read[1:])})
+        return read[0]
 
     def _may_skip(self) -> bool:
         """Whether the bytes of a file whose picture is cached are not needed: only decoders of this process with a cache read them."""

@@ -324,7 +324,7 @@ class Executor:
             finally:
                 error = None  # the frame must not keep the error, whose traceback holds the frame
             alone = state is not None and job.brief
-            if job.is_pixels and not run.told and not (alone and len(self._program.segments) == 1):
+            if (job.is_pixels or isinstance(job, Waiting)) and not run.told and not (alone and len(self._program.segments) == 1):
                 # The next iteration may be planned while the pixels of this one are computed, unless this thread computes them alone.
                 run.told = True
                 self.placement.decide(self.planned, run)
@@ -360,16 +360,6 @@ class Executor:
 
     def _share(self, run: SegmentRun, phases: Jobs, job: Job, state: WorkerState | None) -> None:
         """Give a job to the worker threads. The thread that ends the job resumes the run."""
-        self._give(job, lambda error: self.advance(run, phases, None, error))
-        if state is not None and not job.is_pixels and self._beside is None and not isinstance(job, Waiting):
-            job.work(state)  # the stage thread helps, because planning waits for this job
-
-    def begin_early(self, job: Job, ended: Callable[[BaseException | None], None]) -> None:
-        """Give a job of a later iteration to the worker threads. The thread that ends the job calls `ended` with its error."""
-        self._give(job, ended)
-
-    def _give(self, job: Job, ended: Callable[[BaseException | None], None]) -> None:
-        """Give a job to the worker threads, or to those that wait. The thread that ends the job calls `ended` with its error."""
 
         def finished() -> None:
             job.finished = _nothing  # breaks the cycle job -> this closure -> job, which would keep the batches alive
@@ -377,9 +367,9 @@ class Executor:
             try:
                 job.raise_error()
             except BaseException as error:
-                ended(error)
+                self.advance(run, phases, None, error)
             else:
-                ended(None)
+                self.advance(run, phases, None, None)
 
         job.finished = finished
         self._jobs.add(job)
@@ -388,7 +378,10 @@ class Executor:
         if isinstance(job, Waiting):
             job.begin(self.stages.waits.submit)
             return
-        self.stages.workers.submit(job, job.count if isinstance(job, CompiledSamples) else self.stages.workers.count)
+        samples = job.count if isinstance(job, CompiledSamples) else self.stages.workers.count
+        self.stages.workers.submit(job, samples)
+        if state is not None and not job.is_pixels and self._beside is None:
+            job.work(state)  # the stage thread helps, because planning waits for this job
 
     def guarded(self, function: Callable[..., None], *args: Any) -> None:
         """Call a part of the runtime that decides."""

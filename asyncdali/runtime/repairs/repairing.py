@@ -60,12 +60,8 @@ class _Host:
     progress = None
     one_at_a_time = True
 
-    def __init__(self, allocate: Callable[[int], np.ndarray], work: Callable[[Job], BaseException | None]):
-        self.allocate, self._work = allocate, work
-
-    def begin_early(self, job: Job, ended: Callable[[BaseException | None], None]) -> None:
-        """Do a job of a later iteration, too."""
-        ended(self._work(job))
+    def __init__(self, allocate: Callable[[int], np.ndarray]):
+        self.allocate = allocate
 
 
 class Repairs:
@@ -84,7 +80,7 @@ class Repairs:
         self._choices = _choices(options.on_error, self._planned)
         self._seed = options.seed if isinstance(options.seed, int) else 0
         self.quarantine = Quarantine(options.quarantine)
-        self._host = _Host(executor.allocate, self._done)
+        self._host = _Host(executor.allocate)
         self._state: WorkerState | None = None
         self._stream: Any = None
         own = {id(item.planned): BuiltOperator(item.planned, item.operator) for item in operators}

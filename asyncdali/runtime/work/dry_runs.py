@@ -62,10 +62,6 @@ class _Alone:
             return error
         return None
 
-    def begin_early(self, job: Job, ended: Callable[[BaseException | None], None]) -> None:
-        """Do a job of a later iteration, too."""
-        ended(self.work(job))
-
 
 class DryRuns:
     """Dry runs of a built pipeline with these operators. One runs at a time."""

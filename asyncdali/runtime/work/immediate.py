@@ -125,10 +125,6 @@ class Engine:
         """:func:`share` with the helper threads."""
         share(job, self._helpers, self._state)
 
-    def begin_early(self, job: Job, ended: Callable[[BaseException | None], None]) -> None:
-        """Run a job of a later iteration, too."""
-        ended(self.work(job))
-
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""
         if isinstance(job, CompiledSamples):

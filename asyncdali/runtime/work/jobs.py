@@ -112,7 +112,7 @@ class Job:
     brief = False
     """Whether the job is too short to wake the workers. The planning thread then does all of it."""
     is_pixels = False
-    """Whether the job computes pixels, or waits for them, which is the last work of a segment."""
+    """Whether the job computes pixels, which is the last work of a segment."""
 
     # Defaults of the class: a job is made several times per batch, and every attribute costs time.
     on_thread: Callable[[int, int], None] | None = None
@@ -346,12 +346,11 @@ class CompiledSamples(Job):
 
 
 class Waiting(Job):
-    """A job that only waits for a device, or for jobs. It does not occupy a worker thread."""
+    """A job that only waits for a device. It does not occupy a worker thread."""
 
-    def __init__(self, event: Event, planned: bool = True):
-        """`planned`: the segment is planned, so the next iteration may be planned in the meantime."""
+    def __init__(self, event: Event):
         super().__init__()
-        self._event, self.is_pixels = event, planned
+        self._event = event
 
     def begin(self, submit: Callable[[Callable[[WorkerState], None]], object]) -> None:
         """`submit` calls the waiting thread back when little is left to wait for."""

@@ -22,19 +22,7 @@ from ...device.base import Stream
 from ...errors import because, operator_error
 from ...graph.peephole import enabled
 from ...graph.plan import PlannedOperator, Segment
-from ...operators.base import (
-    Arguments,
-    CompiledJob,
-    EarlyJobs,
-    Gate,
-    Iteration,
-    Operator,
-    Planned,
-    PythonJob,
-    SampleError,
-    Step,
-    Trait,
-)
+from ...operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step, Trait
 from ..counting.segment_counters import Lap, OperatorCounters, SegmentCounters
 from ..order.record import Record, runs_record
 from ..templates import Templates, operator_templates, segment_templates
@@ -42,7 +30,7 @@ from ..templates.whole import TooLargeOutput
 from . import branches
 from .built import Built
 from .choices import MOST_DRAWN, ChosenWindows, Drawn
-from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed, Waiting
+from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed
 from .pace import AWAITED_FILES_NS, AWAITED_NS, Pace
 
 if TYPE_CHECKING:
@@ -202,8 +190,6 @@ class Host(Protocol):
     def one_at_a_time(self) -> bool:
         """Whether the planning thread also computes the pixels."""
 
-    def begin_early(self, job: Job, ended: Callable[[BaseException | None], None]) -> None:
-        """Begin a job whose result a later iteration needs. The thread that ends the job calls `ended` with its error."""
 
 
 def _keep_draws(record: Record, built: BuiltOperator, outputs: Sequence[Batch], rows: np.ndarray | None) -> None:
@@ -435,9 +421,6 @@ class SegmentRun:
                     return end.value
                 finally:
                     error = None  # the frame must not keep the error, whose traceback holds the frame
-                if isinstance(wanted, EarlyJobs):
-                    yield from self._early(built, wanted, lap)
-                    continue
                 job = _as_job(wanted, built, Timed.NO if lap is None else lap.timed)
                 job.brief = job.brief or self.executor.one_at_a_time
                 if lap is not None:
@@ -451,42 +434,6 @@ class SegmentRun:
                     lap.resumes(job, built.counters)  # type: ignore[arg-type]
         finally:
             preparation.close()
-
-    def _early(self, built: BuiltOperator, early: EarlyJobs, lap: Lap | None) -> Generator[Job, None, None]:
-        """Begin jobs of a later iteration, or wait for their end."""
-        if not early.begun:
-            early.begun = True
-            self._next_early(built, early, lap, None)
-            return
-        if not early.is_over():
-            yield Waiting(early, planned=False)
-        if built.counters is not None:  # repairs are not counted
-            for times, weight in early.times:
-                built.counters.job(times, weight)
-
-    def _next_early(self, built: BuiltOperator, early: EarlyJobs, lap: Lap | None, error: BaseException | None) -> None:
-        """Give the next job of `early` to the worker threads. Called on the thread that ended the job before."""
-        try:
-            wanted = next(early.jobs) if error is None else early.jobs.throw(error)
-        except StopIteration as end:
-            early.end(end.value, None)
-            return
-        except Exception as failure:
-            early.end(None, failure)
-            return
-        finally:
-            error = None  # the frame must not keep the error, whose traceback holds the frame
-        job = _as_job(wanted, built, Timed.NO if lap is None else lap.timed)
-        if self.segment.counters is not None:
-            self.segment.counters.watch(job, built.planned.spec.name, self.record.index)
-
-        def ended(failure: BaseException | None) -> None:
-            times = job.times()
-            if times is not None:
-                early.times.append((times, self.record.weight))
-            self._next_early(built, early, lap, failure)
-
-        self.executor.begin_early(job, ended)
 
     def _plan(self, built: BuiltOperator, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         templates, record = built.templates, self.record

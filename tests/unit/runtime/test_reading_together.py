@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from PIL import Image
 
 from asyncdali import fn, pipeline_def
 from asyncdali.readers.files import contents
-from asyncdali.runtime.order.executor import Executor
 from asyncdali.runtime.order.placement import OnCaller
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -118,14 +116,13 @@ def test_large_batches_are_read_one_by_one(paths, reads, monkeypatch):
     assert set(reads) == {BATCH}
 
 
-@pytest.mark.parametrize("depth", [2, 6])
-def test_an_error_belongs_to_its_iteration(paths, reads, tmp_path, depth):
+def test_an_error_belongs_to_its_iteration(paths, reads, tmp_path):
     """Other batches that would have been read together with a missing file arrive."""
     expected = run(paths, 16, 2)
     (tmp_path / "07.img").rename(tmp_path / "gone")
     reads.clear()
     found = []
-    with graph(paths, prefetch_queue_depth=depth) as pipe:
+    with graph(paths, prefetch_queue_depth=6) as pipe:
         for _ in range(16):
             try:
                 found.append(shown(pipe.run()))
@@ -138,11 +135,10 @@ def test_an_error_belongs_to_its_iteration(paths, reads, tmp_path, depth):
     same([batch for batch in found if batch is not None], [b for a, b in zip(found, expected, strict=True) if a is not None])
 
 
-@pytest.mark.parametrize("depth", [2, 6])
-def test_a_checkpoint_between_iterations_that_are_read_together(paths, depth):
+def test_a_checkpoint_between_iterations_that_are_read_together(paths):
     expected = run(paths, 16, 2)
     for done in (7, 8, 9):
-        with graph(paths, prefetch_queue_depth=depth) as pipe:
+        with graph(paths, prefetch_queue_depth=6) as pipe:
             for _ in range(done):
                 pipe.run()
             saved = pipe.checkpoint()
@@ -171,83 +167,3 @@ def test_the_caller_wakes_no_thread_for_an_iteration(paths):
         for _ in range(12):
             pipe.run()
         assert isinstance(session.executor.placement, OnCaller) and not woken
-
-
-@pytest.fixture
-def held(monkeypatch):
-    """Jobs of later iterations, which do not begin before the test gives them to the worker threads."""
-    begin, kept = Executor.begin_early, []
-    monkeypatch.setattr(Executor, "begin_early", lambda self, *job: kept.append((begin, self, *job)))
-    return kept
-
-
-def begun(held) -> None:
-    begin, *job = held.pop()
-    begin(*job)
-
-
-def test_iterations_do_not_wait_for_files_that_are_read_early(paths, held):
-    """The second read begins when the files of one iteration are left, with two iterations in flight. Later iterations need it."""
-    expected, before = run(paths, 7, 6), 0
-    with graph(paths, prefetch_queue_depth=2) as pipe:
-        found = []
-        while not held:
-            found.append(shown(pipe.run()))
-            before += 1
-        assert before == 5  # the first batch is read alone, and iteration 5 is in flight
-        found.append(shown(pipe.run()))
-        begun(held)
-        found.append(shown(pipe.run()))
-    same(found, expected)
-
-
-def test_an_iteration_waits_for_its_files(paths, held):
-    """The thread that has read them resumes the iteration."""
-    expected = run(paths, 8, 6)
-    with graph(paths, prefetch_queue_depth=2) as pipe:
-        found = []
-        pipe.schedule_run()
-        for _ in range(7):
-            pipe.schedule_run()
-            found.append(shown(pipe.outputs()))
-        begun(held)  # iteration 7 cannot be planned without
-        found.append(shown(pipe.outputs()))
-    same(found, expected)
-
-
-def test_files_of_a_long_queue_are_not_read_early(paths, held):
-    """With six iterations in flight the decoders have work while files are read."""
-    run(paths, 14, 6)
-    assert not held
-
-
-def test_closing_while_files_are_read_early(paths, held):
-    """Neither the jobs nor the iteration that waits for them delay the end."""
-    pipe = graph(paths, prefetch_queue_depth=2)
-    for _ in range(5):
-        pipe.run()
-    assert held
-    began = time.monotonic()
-    pipe.close()
-    assert time.monotonic() - began < 5
-    begun(held)
-
-
-def test_early_reads_are_counted(paths):
-    with graph(paths, prefetch_queue_depth=2) as pipe:
-        for _ in range(12):
-            pipe.run()
-        before = pipe.statistics()
-        pipe._core.session.counters.always_processor = True  # each iteration is timed
-        for _ in range(24):
-            pipe.run()
-        assert pipe.statistics().since(before).operator("Reader").prepare_seconds > 0
-
-
-def test_repairs_use_what_was_read_early(paths, tmp_path):
-    """An iteration with a bad file is made again by operators that are not counted."""
-    (tmp_path / "25.img").write_bytes(encoded(25)[:40])  # of iteration 5, which begins to read early
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(contents, "_MOST_BYTES_TOGETHER", 1)
-        expected = run(paths, 16, 2, on_error="replace")
-    same(run(paths, 16, 2, on_error="replace"), expected)
