@@ -102,12 +102,12 @@ def _wrong_parts(body: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def _is_graph(graph: dict[str, Any]) -> bool:
+def _is_graph(graph: dict[str, object]) -> bool:
     operators = graph.get("operators", {})
     return type(operators) is dict and all(type(entry) is dict and _is_entry(entry) for entry in operators.values())
 
 
-def _is_entry(entry: dict[str, Any]) -> bool:
+def _is_entry(entry: dict[str, object]) -> bool:
     parts = entry.get("parts", [])
     return (
         type(entry.get("args", {})) is dict and type(parts) is list and all(type(part) is dict and _is_graph(part) for part in parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from .messages.absent import refuser
 
@@ -189,7 +189,7 @@ class DataNode:
         return self
 
 
-def _unary(name: str) -> Any:
+def _unary(name: str) -> object:
     def operate(self: DataNode) -> DataNode:
         return language.operation(name, self)
 
@@ -197,7 +197,7 @@ def _unary(name: str) -> Any:
     return operate
 
 
-def _binary(method: str, name: str, reflected: bool = False) -> Any:
+def _binary(method: str, name: str, reflected: bool = False) -> object:
     def operate(self: DataNode, other: object) -> DataNode:
         return language.operation(name, other, self) if reflected else language.operation(name, self, other)
 

@@ -297,7 +297,7 @@ def _made_by_conversion(group: Group) -> bool:
     return bool(getattr(source, "__asyncdali_converted__", False)) and group.description.kind is not SourceKind.ITERABLE
 
 
-def _each(value: object, k: int) -> Any:
+def _each(value: object, k: int) -> object:
     """Of one value for all outputs or a list: the k-th; a list that is too short leaves the rest open."""
     if isinstance(value, (list, tuple)):
         return value[k] if k < len(value) else None
@@ -439,11 +439,11 @@ class ExternalSource(DaliAttributes):
         return external_source(**merged)
 
 
-def _of_output(arguments: dict[str, Any], k: int) -> dict[str, Any]:
+def _of_output(arguments: dict[str, object], k: int) -> dict[str, object]:
     return {key: _each(arguments[key], k) for key in ("layout", "dtype", "ndim")}
 
 
-def _check_early(given: dict[str, Any]) -> None:
+def _check_early(given: dict[str, object]) -> None:
     if given["repeat_last"] and given["source"] is not None:
         raise _refused(
             OperatorValueError, "repeat_last",

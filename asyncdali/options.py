@@ -77,7 +77,7 @@ class PipelineOptions:
             self.exec_dynamic = True
         self._check_expectations()
 
-    def fill_in(self, stored: dict[str, Any]) -> None:
+    def fill_in(self, stored: dict[str, object]) -> None:
         """Take batch size, threads and seed from the options of a stored pipeline if they were not given."""
         for name in ("batch_size", "num_threads", "seed"):
             if getattr(self, name) is None:
@@ -281,7 +281,7 @@ def unknown_option(where: str, name: str, known: Sequence[str]) -> str:
     return f"{where}() got an unexpected keyword argument {name!r}.{_ELSEWHERE.get(name) or near(name, known)}"
 
 
-def _each(value: object) -> list[Any]:
+def _each(value: object) -> list[object]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 

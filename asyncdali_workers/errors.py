@@ -50,7 +50,7 @@ def encode_exception(error: BaseException, where: str) -> bytes:
     return json.dumps({**data, "where": where}).encode()
 
 
-def _users_part(error: BaseException) -> Any:
+def _users_part(error: BaseException) -> object:
     """The traceback without the pool's own outermost frames."""
     found = error.__traceback__
     while found is not None and found.tb_next is not None and found.tb_frame.f_globals.get("__name__", "").startswith(__package__ or "-"):
@@ -72,7 +72,7 @@ def decode_exception(encoded: bytes, what: str) -> WorkerCallbackError:
     return retelling(data, message)
 
 
-def retelling(data: dict[str, Any], message: str) -> WorkerCallbackError:
+def retelling(data: dict[str, object], message: str) -> WorkerCallbackError:
     """A WorkerCallbackError with this message that is also of the class of a described exception, which is its cause."""
     original = rebuilt(data, WorkerCallbackError)
     error: WorkerCallbackError = retold(original, message, WorkerCallbackError)

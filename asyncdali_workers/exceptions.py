@@ -173,7 +173,7 @@ def _dictionary(error: BaseException) -> dict[str, Any]:
         return {}
 
 
-def _hashable(kind: type) -> Any:
+def _hashable(kind: type) -> type:
     """The class. mypy takes exception classes for unhashable."""
     return kind
 
@@ -387,7 +387,7 @@ def program_name() -> str | None:
     return os.path.splitext(os.path.basename(path))[0] if isinstance(path, str) else None
 
 
-def _base(kind: type[BaseException]) -> Any:
+def _base(kind: type[BaseException]) -> type:
     """The built-in class whose constructor makes the memory of an instance: the largest one, and of those the nearest."""
     return max((base for base in kind.__mro__ if not base.__flags__ & _HEAP_TYPE), key=lambda base: base.__basicsize__)
 

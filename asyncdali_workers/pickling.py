@@ -28,7 +28,7 @@ def pickle_by_value(function: _Function) -> _Function:
     return function
 
 
-def dumps_by_value(value: Any) -> bytes:
+def dumps_by_value(value: object) -> bytes:
     """The default pickler: cloudpickle, with the functions that `pickle_by_value` marked, and the programs of commands by value."""
     import cloudpickle
 
@@ -50,7 +50,7 @@ def dumps_by_value(value: Any) -> bytes:
 class SourcePickler:
     """Functions that pickle callbacks here and unpickle them in a worker."""
 
-    def __init__(self, asked: Any):
+    def __init__(self, asked: object):
         self.custom = asked is not None
         self._object: Any = None
         self._dumps_arguments: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def _culprit(value: object, name: str, pickler: SourcePickler, error: Exception)
     return name, error
 
 
-def _parts(value: object) -> Iterator[tuple[str, Any]]:
+def _parts(value: object) -> Iterator[tuple[str, object]]:
     """The parts of an object: (name in an expression, part)."""
     if isinstance(value, types.MethodType):
         yield ".__self__", value.__self__
@@ -126,7 +126,7 @@ def _parts(value: object) -> Iterator[tuple[str, Any]]:
                 yield f".{name}", getattr(value, name)
 
 
-def _parts_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+def _parts_of_function(function: types.FunctionType) -> Iterator[tuple[str, object]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield f" (its variable {name})", cell.cell_contents

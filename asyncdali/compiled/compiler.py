@@ -134,7 +134,7 @@ class KernelCompiler(compiler.CompilerBase):
 
     lowering: type = _LowerKernel
 
-    def __init__(self, typingctx: Any, *arguments: Any):
+    def __init__(self, typingctx: object, *arguments: object):
         super().__init__(_remembering(typingctx), *arguments)
 
     def define_pipelines(self) -> list[PassManager]:

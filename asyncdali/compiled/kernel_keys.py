@@ -36,7 +36,7 @@ _UNKNOWN = object()
 _SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
-def kernel_digest(function: Any) -> bytes:
+def kernel_digest(function: object) -> bytes:
     """32 bytes that change with the code of a function and of everything it uses."""
     digest = hashlib.blake2b(digest_size=32)
     files = {str(path) for path in _COMPILERS}
@@ -105,7 +105,7 @@ def _file_digest(path: str) -> bytes:
     return hashlib.blake2b(os.path.basename(path).encode() + data, digest_size=32).digest()
 
 
-def _file_of(value: Any) -> str | None:
+def _file_of(value: object) -> str | None:
     """The source file of a function, class or module, or of an object's class. None for objects of other packages."""
     if isinstance(value, types.ModuleType):
         name = value.__name__
@@ -183,7 +183,7 @@ def _value(value: Any, parts: list[str], used: list[Any]) -> None:
         _wrapped(value, parts, used)
 
 
-def _wrapped(value: Any, parts: list[str], used: list[Any]) -> None:
+def _wrapped(value: object, parts: list[str], used: list[object]) -> None:
     """Objects that wrap a function (Numba's dispatchers and intrinsics, our compiled functions), and all others."""
     if getattr(type(value), "__hash__", None) is None:
         used.append(_UNKNOWN)
@@ -194,7 +194,7 @@ def _wrapped(value: Any, parts: list[str], used: list[Any]) -> None:
 
 
 @functools.cache
-def _around(value: Any) -> tuple[str, Any]:
+def _around(value: object) -> tuple[str, Any]:
     """The text of an object that may wrap a function, and that function."""
     for attribute in ("py_func", "_defn", "_function"):
         function = getattr(value, attribute, None)
@@ -209,13 +209,13 @@ def _around(value: Any) -> tuple[str, Any]:
     return "", _UNKNOWN
 
 
-def _text(option: Any) -> str:
+def _text(option: object) -> str:
     if isinstance(option, (set, frozenset)):
         return repr(sorted(option))
     return f"{option.__module__}.{option.__qualname__}" if isinstance(option, type) else repr(option)
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A text that is equal in two processes for equal values (the name of a kernel's variant)."""
     parts: list[str] = []
     _value(value, parts, [])

@@ -96,7 +96,7 @@ class Vector(Kind):
 class KernelSignature:
     """The types of a function's result and arguments. A type may be Numba's own."""
 
-    def __init__(self, result: Any, args: tuple[Any, ...]):
+    def __init__(self, result: object, args: tuple[object, ...]):
         self.return_type, self.args = result, args
 
     def __repr__(self) -> str:
@@ -175,7 +175,7 @@ class Intrinsic:
         raise NotImplementedError(f"{self._defn.__qualname__} can only be called in kernels")
 
 
-def intrinsic(definition: Callable[..., Any]) -> Any:
+def intrinsic(definition: Callable[..., Any]) -> Intrinsic:
     """Decorator: ``definition(typingctx, ...) -> (signature, codegen)`` is a function for kernels, as with Numba's ``intrinsic``."""
     return Intrinsic(definition)
 

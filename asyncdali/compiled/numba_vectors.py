@@ -23,7 +23,7 @@ class VectorType(types.Type):
 
 @register_default(VectorType)
 class _Model(models.PrimitiveModel):
-    def __init__(self, manager: Any, own: VectorType):
+    def __init__(self, manager: object, own: VectorType):
         super().__init__(manager, own, vector_ir(own.kind))
 
 

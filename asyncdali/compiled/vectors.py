@@ -14,7 +14,7 @@ import operator
 import platform
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
@@ -22,6 +22,9 @@ from llvmlite import ir
 from . import kinds
 from .kinds import Vector, cgutils, from_dtype, intrinsic
 from .target import processor_has
+
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
@@ -47,7 +50,7 @@ def native_bits() -> int:
 _INTEGERS = {8: I8, 16: I16, 32: I32, 64: I64}
 
 
-def element_ir(element: Any) -> ir.Type:
+def element_ir(element: kinds.Number) -> ir.Type:
     """The LLVM type of a lane."""
     if element == kinds.boolean:
         return ir.IntType(1)
@@ -61,7 +64,7 @@ def vector_ir(kind: Vector) -> ir.VectorType:
     return ir.VectorType(element_ir(kind.element), kind.count)
 
 
-def splat_ir(builder: Any, value: Any, count: int) -> Any:
+def splat_ir(builder: ir.IRBuilder, value: ir.Value, count: int) -> ir.Value:
     """A vector with `value` in every lane."""
     kind = ir.VectorType(value.type, count)
     undefined = ir.Constant(kind, ir.Undefined)
@@ -69,29 +72,29 @@ def splat_ir(builder: Any, value: Any, count: int) -> Any:
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(I32, count), [0] * count))
 
 
-def load_ir(builder: Any, address: Any, kind: ir.VectorType) -> Any:
+def load_ir(builder: ir.IRBuilder, address: ir.Value, kind: ir.VectorType) -> ir.Value:
     """A vector from any address (an integer)."""
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
 
 
-def store_ir(builder: Any, value: Any, address: Any) -> None:
+def store_ir(builder: ir.IRBuilder, value: ir.Value, address: ir.Value) -> None:
     """Store a vector at any address (an integer)."""
     builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=1)
 
 
-def call_ir(builder: Any, name: str, arguments: Sequence[Any], result: ir.Type | None = None) -> Any:
+def call_ir(builder: ir.IRBuilder, name: str, arguments: Sequence[ir.Value], result: ir.Type | None = None) -> ir.Value:
     """Call an LLVM intrinsic by its full name, for example ``llvm.sqrt.v8f32``."""
     kind = ir.FunctionType(result or arguments[0].type, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
-def first_lanes_ir(builder: Any, valid: Any, count: int) -> Any:
+def first_lanes_ir(builder: ir.IRBuilder, valid: ir.Value, count: int) -> ir.Value:
     """A mask of the first `valid` (int64) of `count` lanes."""
     kind = ir.VectorType(I64, count)
     return builder.icmp_signed("<", ir.Constant(kind, list(range(count))), splat_ir(builder, valid, count))
 
 
-def load_some_ir(builder: Any, address: Any, valid: Any, other: Any) -> Any:
+def load_some_ir(builder: ir.IRBuilder, address: ir.Value, valid: ir.Value, other: ir.Value) -> ir.Value:
     """The first `valid` lanes from memory, the others from the vector `other`. No other memory is read."""
     kind = other.type
     pointer, mask = builder.inttoptr(address, kind.as_pointer()), first_lanes_ir(builder, valid, kind.count)
@@ -100,7 +103,7 @@ def load_some_ir(builder: Any, address: Any, valid: Any, other: Any) -> Any:
     return builder.call(function, [pointer, I32(1), mask, other])
 
 
-def store_some_ir(builder: Any, value: Any, address: Any, valid: Any) -> None:
+def store_some_ir(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, valid: ir.Value) -> None:
     """Store the first `valid` lanes."""
     kind = value.type
     pointer, mask = builder.inttoptr(address, kind.as_pointer()), first_lanes_ir(builder, valid, kind.count)
@@ -114,7 +117,7 @@ def _letter(element: ir.Type) -> str:
     return names.get(element) or f"i{element.width}"
 
 
-def _largest_ir(builder: Any, value: Any, more: Callable[[Any, Any], Any]) -> Any:
+def _largest_ir(builder: ir.IRBuilder, value: ir.Value, more: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
     lanes_of = [builder.extract_element(value, I32(k)) for k in range(value.type.count)]
     while len(lanes_of) > 1:
         pairs = zip(lanes_of[::2], lanes_of[1::2])
@@ -127,11 +130,11 @@ def suffix_ir(kind: Vector) -> str:
     return f"v{kind.count}{'f' if kind.element.is_float else 'i'}{kind.element.bitwidth}"
 
 
-def _picked(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
+def _picked(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, places: list[int]) -> ir.Value:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(places)), places))
 
 
-def transposed_ir(builder: Any, rows: list[Any]) -> list[Any]:
+def transposed_ir(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """Transpose: the columns of a square of vectors, with at least 4 lanes.
 
     Squares of four are transposed within 128 bits, then squares of squares. Every step is one instruction of AVX and AVX-512.
@@ -180,15 +183,15 @@ class IntegerVectors:
     def __init__(self, builder: ir.IRBuilder):
         self.builder = builder
 
-    def load(self, address: ir.Value, offset: Any, element: ir.Type, count: int) -> ir.Value:
+    def load(self, address: ir.Value, offset: ir.Value | int, element: ir.Type, count: int) -> ir.Value:
         """`count` elements at `address` + `offset` bytes (a number or a value), with any alignment."""
         return load_ir(self.builder, self._moved(address, offset), ir.VectorType(element, count))
 
-    def store(self, value: ir.Value, address: ir.Value, offset: Any) -> None:
+    def store(self, value: ir.Value, address: ir.Value, offset: ir.Value | int) -> None:
         """Store a vector at `address` + `offset` bytes, with any alignment."""
         store_ir(self.builder, value, self._moved(address, offset))
 
-    def _moved(self, address: ir.Value, offset: Any) -> ir.Value:
+    def _moved(self, address: ir.Value, offset: ir.Value | int) -> ir.Value:
         return self.builder.add(address, I64(offset) if isinstance(offset, int) else offset)
 
     def spread(self, value: ir.Value, count: int) -> ir.Value:
@@ -340,13 +343,13 @@ ARITHMETIC: dict[Any, Callable[[Any, Vector, Any, Any], Any]] = {
 COMPARISONS = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!="}
 
 
-def _compare_ir(builder: Any, kind: Vector, symbol: str, x: Any, y: Any) -> Any:
+def _compare_ir(builder: ir.IRBuilder, kind: Vector, symbol: str, x: ir.Value, y: ir.Value) -> ir.Value:
     if _is_float(kind):
         return builder.fcmp_unordered(symbol, x, y) if symbol == "!=" else builder.fcmp_ordered(symbol, x, y)
     return builder.icmp_signed(symbol, x, y) if _signed(kind) else builder.icmp_unsigned(symbol, x, y)
 
 
-def lower_operation(builder: Any, symbol: Any, kind: Vector, x: Any, y: Any) -> Any:
+def lower_operation(builder: ir.IRBuilder, symbol: object, kind: Vector, x: ir.Value, y: ir.Value) -> ir.Value:
     """The result of an operator for vectors of one kind."""
     if symbol in COMPARISONS:
         return _compare_ir(builder, kind, COMPARISONS[symbol], x, y)
@@ -356,7 +359,7 @@ def lower_operation(builder: Any, symbol: Any, kind: Vector, x: Any, y: Any) -> 
 # ------------------------------------------------------------------------------------------------------------------ functions
 
 
-def _convert_ir(builder: Any, value: Any, source: Vector, target: Vector) -> Any:
+def _convert_ir(builder: ir.IRBuilder, value: ir.Value, source: Vector, target: Vector) -> ir.Value:
     kind = vector_ir(target)
     if _is_float(source) and _is_float(target):
         same = source.element == target.element
@@ -389,7 +392,7 @@ class Lanes:
         name = suffix_ir(kind)
 
         def made(result: Any, arguments: tuple[Any, ...], lower: Callable[..., Any]) -> Any:
-            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            def codegen(context: BaseContext, builder: ir.IRBuilder, sig: object, args: Sequence[ir.Value]) -> ir.Value:
                 value = lower(builder, *args)
                 return context.get_dummy_value() if result == kinds.void else value
 
@@ -419,7 +422,7 @@ class Lanes:
         """``convert(v)`` from these lanes to those of `target`, as LLVM's conversions (floats to integers must be in range)."""
         source, to = self.kind, target.kind
 
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def codegen(context: BaseContext, builder: ir.IRBuilder, sig: object, args: Sequence[ir.Value]) -> ir.Value:
             return _convert_ir(builder, args[0], source, to)
 
         return function_of(to(source), codegen)
@@ -428,7 +431,7 @@ class Lanes:
         """``view(v)``: the same bits as lanes of `target`, which are as wide."""
         to = target.kind
 
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def codegen(context: BaseContext, builder: ir.IRBuilder, sig: object, args: Sequence[ir.Value]) -> ir.Value:
             return builder.bitcast(args[0], vector_ir(to))
 
         return function_of(to(self.kind), codegen)
@@ -455,7 +458,7 @@ def lanes(dtype: str, count: int) -> Lanes:
     return Lanes(np.dtype(dtype), count)
 
 
-def _prefetch_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _prefetch_ir(context: BaseContext, builder: ir.IRBuilder, sig: object, args: Sequence[ir.Value]) -> ir.Value:
     pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, I32, I32, I32])
     builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, I32(0), I32(3), I32(1)])

@@ -64,7 +64,7 @@ def parse(data: bytes) -> DaliCheckpoint:
     return DaliCheckpoint(operators, iteration, epoch, iterator or None)
 
 
-def _json(data: bytes, what: str) -> dict[str, Any]:
+def _json(data: bytes, what: str) -> dict[str, object]:
     if not data:
         return {}
     try:
@@ -76,7 +76,7 @@ def _json(data: bytes, what: str) -> dict[str, Any]:
     return found
 
 
-def _count(place: dict[str, Any], name: str) -> int:
+def _count(place: dict[str, object], name: str) -> int:
     value = place.get(name)
     if type(value) is not int or not 0 <= value < 2**62:
         raise CheckpointError(f"`{name}` in the checkpoint of DALI is {value!r}; expected a number of at least 0")
@@ -107,7 +107,7 @@ def _reader_state(fields: Message) -> list[int]:
     return [int(engine), integer(fields, 2), integer(fields, 3)]
 
 
-def written(states: Mapping[str, Any], names: list[str], iteration: int, epoch: int) -> bytes:
+def written(states: Mapping[str, object], names: list[str], iteration: int, epoch: int) -> bytes:
     """The checkpoint of DALI with the `states` of this library's operators, and entries without a state for the rest of `names`."""
     entries = [(1, encoded([(1, name.encode("utf-8", "surrogateescape")), (2, _written_state(states.get(name)))])) for name in names]
     place = json.dumps({"iter": iteration, "epoch_idx": epoch}).encode()

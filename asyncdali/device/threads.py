@@ -327,7 +327,7 @@ class OrderedThread:
 class _FutureCall:
     """A function to be called on another thread, for a future."""
 
-    def __init__(self, future: Future[Any], function: Callable[[], Any]):
+    def __init__(self, future: Future[object], function: Callable[[], object]):
         self._future: Future[Any] | None = future
         self._function: Callable[[], Any] | None = function
 
@@ -357,7 +357,7 @@ class CallThread:
     def __init__(self, name: str):
         self._thread = OrderedThread(name)
 
-    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+    def submit(self, function: Callable[[], object]) -> Future[object]:
         """Queue a call. A future that is cancelled before it begins is not called. After :meth:`close` its error is PipelineClosed."""
         future: Future[Any] = Future()
         if not self._thread.submit(_FutureCall(future, function)):

@@ -216,8 +216,8 @@ def outputs_of(
 
 
 def check_kernels(
-    name: str, samples: Sequence[np.ndarray], layout: str = "", /, per_sample: Mapping[str, Any] | None = None,
-    more: Sequence[Sequence[np.ndarray]] = (), **constants: Any,
+    name: str, samples: Sequence[np.ndarray], layout: str = "", /, per_sample: Mapping[str, object] | None = None,
+    more: Sequence[Sequence[np.ndarray]] = (), **constants: object,
 ) -> list[np.ndarray]:  # fmt: skip
     """Compare the CUDA kernels of an operator with its compiled steps; returns the first output of the steps.
 

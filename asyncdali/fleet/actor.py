@@ -108,7 +108,7 @@ class Actor:
             listening.listen(UNPROVEN)
             self._loop.call(self._accept, listening)
 
-    def _build(self, train: Callable[..., Pipeline], options: dict[str, Any]) -> Maker:
+    def _build(self, train: Callable[..., Pipeline], options: dict[str, object]) -> Maker:
         pipeline = train(**options, enable_checkpointing=True)
         if type(pipeline) is not Pipeline:
             raise TypeError(f"an engine needs a function that returns a Pipeline, it returned a {type(pipeline).__name__}")
@@ -223,11 +223,11 @@ class Actor:
                 )
         return found
 
-    def _counted_in_engines(self) -> list[dict[str, Any]]:
+    def _counted_in_engines(self) -> list[dict[str, object]]:
         """The counters of the processes that do the work. Waits for their answers."""
         return [] if self._maker.engines is None else self._maker.engines.statistics()
 
-    def _tell_statistics(self, tell: Callable[[dict[str, Any]], None]) -> None:
+    def _tell_statistics(self, tell: Callable[[dict[str, object]], None]) -> None:
         """Call `tell` with the work of this actor, on the loop's thread."""
         if self._maker.engines is None:
             tell(self._maker.statistics())
@@ -281,7 +281,7 @@ class Actor:
         self.close()
 
 
-def _report(actor: Actor) -> dict[str, Any]:
+def _report(actor: Actor) -> dict[str, object]:
     """For ``asyncdali top``."""
     return {"actor": actor.address, "statistics": actor.statistics()}
 

@@ -68,7 +68,7 @@ class Connections(Ordered[ActorRequest]):
 
     # --- for subclasses
 
-    def _received(self, place: ActorPlace, link: Link, header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
+    def _received(self, place: ActorPlace, link: Link, header: dict[str, object], body: memoryview, payloads: list[np.ndarray]) -> None:
         """A frame has arrived."""
         raise NotImplementedError
 

@@ -19,7 +19,7 @@ class ActorRequest(Asked):
 
     __slots__ = ("digest", "keep", "lost", "payloads", "places", "wrong")
 
-    def __init__(self, run: SegmentRun, before: dict[str, Any]):
+    def __init__(self, run: SegmentRun, before: dict[str, object]):
         super().__init__(run, before)
         self.payloads: list[list[memoryview]] = []
         self.keep: list[Any] = []

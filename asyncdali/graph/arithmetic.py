@@ -49,7 +49,7 @@ def operation(name: str, *operands: object) -> DataNode:
     return result
 
 
-def _literal(value: object) -> tuple[Any, DALIDataType] | None:
+def _literal(value: object) -> tuple[object, DALIDataType] | None:
     """A number and its type; None for any other object."""
     if isinstance(value, DataNode):
         return None

@@ -322,7 +322,7 @@ def holds_data(value: object) -> bool:
     return is_data(value)
 
 
-def frozen(value: object) -> Any:
+def frozen(value: object) -> object:
     """The current value: containers (and arrays) are copied, their items are not."""
     if isinstance(value, dict) and type(value) is dict:
         return {key: frozen(item) for key, item in value.items()}

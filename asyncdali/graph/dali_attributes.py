@@ -45,20 +45,20 @@ class DaliAttributes:
         return bool(getattr(self, "preserve"))  # noqa: B009
 
     @property
-    def _spec(self) -> Any:
+    def _spec(self) -> object:
         return getattr(self, "spec")  # noqa: B009
 
     @property
-    def _original_schema(self) -> Any:
+    def _original_schema(self) -> object:
         return getattr(self, "schema")  # noqa: B009
 
     @property
-    def _init_args(self) -> dict[str, Any]:
+    def _init_args(self) -> dict[str, object]:
         """Arguments of the constructor, except for the name and the device."""
         return {key: value for key, value in self._given.items() if key not in ("name", "device") and value is not None}
 
     @property
-    def _call_args(self) -> dict[str, Any]:
+    def _call_args(self) -> dict[str, object]:
         """Arguments of the last call that are constants of the operator."""
         return {key: value for key, value in self._called.items() if key != "name"}
 

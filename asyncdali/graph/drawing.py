@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from .plan import Plan, PlannedOperator, Segment
@@ -111,7 +110,7 @@ def _operator(planned: PlannedOperator, box: _Box) -> str:
     )
 
 
-def _title(planned: PlannedOperator) -> Any:
+def _title(planned: PlannedOperator) -> str:
     return f"{planned.spec.name} ({planned.backend})\n{_arguments(planned)}\n{planned.trace}"
 
 

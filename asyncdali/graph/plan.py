@@ -158,7 +158,7 @@ def check_names(order: Sequence[OperatorInstance], definition: Definition | None
             raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.{hint}")
 
 
-def _merge_key(instance: OperatorInstance, seed: int | None, inputs: Sequence[int], arguments: dict[str, int], schema: Schema) -> Any:
+def _merge_key(instance: OperatorInstance, seed: int | None, inputs: Sequence[int], arguments: dict[str, int], schema: Schema) -> object:
     """A key for merging: equal keys mean equal results. None: never merged."""
     if instance.explicit_name or instance.preserve or schema.role is Role.INPUT:
         return None

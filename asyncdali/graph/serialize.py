@@ -49,7 +49,7 @@ def encode_value(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
-def decode_value(data: object) -> Any:
+def decode_value(data: object) -> object:
     """The value that :func:`encode_value` stored."""
     if isinstance(data, list):
         return [decode_value(item) for item in data]
@@ -69,12 +69,12 @@ def decode_value(data: object) -> Any:
     return {str(key): decode_value(item) for key, item in data["dict"]}
 
 
-def serialize(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], options: dict[str, Any]) -> bytes:
+def serialize(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], options: dict[str, object]) -> bytes:
     """The reachable operators and the `options` of a pipeline. RuntimeError names an operator that holds Python objects."""
     order = reachable(outputs, instances).order
     number = {id(instance): k for k, instance in enumerate(order)}
 
-    def reference(node: DataNode) -> list[Any]:
+    def reference(node: DataNode) -> list[object]:
         return [number[id(node.source)], node.index, node.device]
 
     operators = []
@@ -100,7 +100,7 @@ def serialize(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance]
     return (json.dumps(document, sort_keys=True, separators=(",", ":")) + "\n").encode()
 
 
-def parse(data: object) -> dict[str, Any]:
+def parse(data: object) -> dict[str, object]:
     """The checked outer structure; a pipeline of DALI is converted. TypeError unless it is bytes or text; RuntimeError if it is no
     pipeline."""
     if not isinstance(data, (bytes, bytearray, str)):

@@ -63,7 +63,7 @@ def _new_axes(places: Sequence[int], axes: Sequence[NewAxis]) -> dict[str, Any]:
     return {"new_axes": list(places), "new_axis_names": "".join(named) or None}
 
 
-def _one(arguments: dict[str, Any], axis: int, item: object) -> bool:
+def _one(arguments: dict[str, object], axis: int, item: object) -> bool:
     """Add the arguments of one index. Returns whether the axis remains."""
     if item is None:
         return True

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from .loops import LoopCall, current_loop
 from .modes import EvalMode
 from .values import Batch, DynamicValue, Tensor, repeated_part
 from .work import DelayedCall, KnownOutput, plainly, users_line
+
+if TYPE_CHECKING:
+    from .engine import CallEngine
 
 OPERATION = REGISTRY["_arithmetic_generic_op"].schema
 _INTEGERS = {**SIGNED, **UNSIGNED}
@@ -70,7 +73,7 @@ def _is_array(item: object) -> bool:
     return item is not None and not isinstance(item, (str, bytes)) and (hasattr(item, "__array__") or hasattr(item, "__dlpack__"))
 
 
-def _operands(given: tuple[Any, ...]) -> list[DynamicValue]:
+def _operands(given: tuple[object, ...]) -> list[DynamicValue]:
     """The operands as Tensors and Batches. Unusable for None, texts and the like."""
     found: list[Any] = []
     numbers = False
@@ -140,7 +143,7 @@ def _place_of(name: str, operands: Sequence[DynamicValue], given: Sequence[objec
     return places[0]
 
 
-def _brick(engine: Any, name: str, kind: str, operands: int) -> Brick:
+def _brick(engine: CallEngine, name: str, kind: str, operands: int) -> Brick:
     made: Brick = engine.brick(OPERATION, kind, {"op": name, "operands": list(range(operands))}, (), [kind] * operands)
     return made
 

@@ -281,7 +281,7 @@ def _cut(samples: Samples, layout: str) -> Samples:
     return made
 
 
-def _listed(items: list[Any], kind: DType | None) -> Batch:
+def _listed(items: list[object], kind: DType | None) -> Batch:
     """A batch of samples. Numbers of different types get a common one."""
     if not items:
         if kind is None:

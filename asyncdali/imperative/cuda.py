@@ -178,7 +178,7 @@ def imported(data: Any) -> Samples:
     return made
 
 
-def sliced_on_gpu(value: Tensor, key: Sequence[Any]) -> Tensor:
+def sliced_on_gpu(value: Tensor, key: Sequence[object]) -> Tensor:
     """``tensor[key]`` by way of the CPU."""
     return value.cpu()[tuple(key)].gpu(value.device.device_id)
 

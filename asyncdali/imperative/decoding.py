@@ -119,7 +119,7 @@ def _encoded_batch(encoded: Iterable[Encoded], what: str) -> Batch:
 
 @without_frames
 def decode_batch(
-    encoded: Iterable[Encoded], *, device: str | Device = "cpu", crop: int | tuple[int, int] | None = None, **arguments: Any
+    encoded: Iterable[Encoded], *, device: str | Device = "cpu", crop: int | tuple[int, int] | None = None, **arguments: object
 ) -> Batch:
     """Decode a list of pictures (JPEG, PNG, ... as ``bytes``) to a Batch of layout HWC.
 
@@ -149,7 +149,7 @@ def decode_batch(
 @without_frames
 def decode_random_crop_batch(
     encoded: Iterable[Encoded], *, size: int | tuple[int, int] | None = None, device: str | Device = "cpu", rng: RNG | None = None,
-    **arguments: Any,
+    **arguments: object,
 ) -> Batch:  # fmt: skip
     """Decode a random window of each picture, and scale the windows to `size` if it is given. Only the windows are decoded.
 
@@ -168,7 +168,7 @@ def decode_random_crop_batch(
 
 
 @without_frames
-def decode_audio_batch(encoded: Iterable[Encoded], *, device: str | Device = "cpu", **arguments: Any) -> tuple[Batch, Batch]:
+def decode_audio_batch(encoded: Iterable[Encoded], *, device: str | Device = "cpu", **arguments: object) -> tuple[Batch, Batch]:
     """Decode a list of sounds (WAV, FLAC, OGG, ... as ``bytes``): samples (float32), and their rates.
 
     `arguments`: those of `decoders.audio` (`sample_rate`, `downmix`, `dtype`, ...).
@@ -179,7 +179,7 @@ def decode_audio_batch(encoded: Iterable[Encoded], *, device: str | Device = "cp
 
 
 @without_frames
-def decode_video_batch(encoded: Iterable[Encoded], *, device: str | Device = "cpu", **arguments: Any) -> Batch:
+def decode_video_batch(encoded: Iterable[Encoded], *, device: str | Device = "cpu", **arguments: object) -> Batch:
     """Decode a list of films (MP4, ... as ``bytes``) to a Batch of layout FHWC.
 
     `arguments`: those of `decoders.video` (`sequence_length`, `start_frame`, `stride`, ...).
@@ -189,14 +189,14 @@ def decode_video_batch(encoded: Iterable[Encoded], *, device: str | Device = "cp
 
 
 @without_frames
-def decode_numpy_batch(encoded: Iterable[Encoded], **arguments: Any) -> Batch:
+def decode_numpy_batch(encoded: Iterable[Encoded], **arguments: object) -> Batch:
     """The arrays of a list of ``.npy`` files as ``bytes``. `arguments`: those of `decoders.numpy`."""
     found: Batch = call(_function("decoders.numpy"), [_encoded_batch(encoded, "decode_numpy_batch")], None, None, arguments)
     return found
 
 
 @without_frames
-def peek_batch(encoded: Iterable[Encoded], **arguments: Any) -> Batch:
+def peek_batch(encoded: Iterable[Encoded], **arguments: object) -> Batch:
     """The shapes of a list of pictures as ``bytes``, without decoding. `arguments`: those of `peek_image_shape`."""
     found: Batch = call(_function("peek_image_shape"), [_encoded_batch(encoded, "peek_batch")], None, None, arguments)
     return found

@@ -527,7 +527,7 @@ class ReaderEpoch:
             return 0
         return min(each, left) if self._last_batch == "partial" else each
 
-    def _item(self, count: int) -> Any:
+    def _item(self, count: int) -> object:
         reader = self._reader
         brick = reader._brick(tuple(reader._data))
         self._loop = self._loop_of_step()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from ..device.select import cuda_may_be_used
 from .devices import Device
@@ -63,7 +62,7 @@ class Stream:
         return f"Stream(handle={self._handle:#x}, device_id={self._device_id})"
 
 
-def _new_stream(device_id: int | None) -> Any:
+def _new_stream(device_id: int | None) -> object:
     import cupy
 
     with cupy.cuda.Device(device_id):

@@ -229,7 +229,7 @@ class DynamicValue:
         return self
 
 
-def _restored(kind: type[DynamicValue], shapes: np.ndarray, dtype: int, layout: str, place: str, arrays: list[np.ndarray]) -> Any:
+def _restored(kind: type[DynamicValue], shapes: np.ndarray, dtype: int, layout: str, place: str, arrays: list[np.ndarray]) -> DynamicValue:
     made = kind._of(gathered(shapes, DALIDataType(dtype), layout, arrays))
     return made if place == "cpu" else made.to_device(device_at(place))
 

@@ -123,7 +123,7 @@ def without_frames(function: Called) -> Called:
     """Decorator of functions that users call: their errors have one frame of the library."""
 
     @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: object, **kwargs: object) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:

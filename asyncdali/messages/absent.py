@@ -11,7 +11,7 @@ NO_LIBRARIES = (
 )
 
 
-def refuser(module: str, absent: Mapping[str, str]) -> Callable[[str], Any]:
+def refuser(module: str, absent: Mapping[str, str]) -> Callable[[str], object]:
     """A module's ``__getattr__``: for names in `absent` an AttributeError with advice, for others an ordinary one."""
 
     def __getattr__(name: str) -> Any:

@@ -215,7 +215,7 @@ class Rule(NamedTuple):
 def of_input(position: int) -> Rule:
     """The property of an input."""
 
-    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
+    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> str | int:
         return layouts[position] if what == "layout" else inputs[position].dtype if what == "type" else inputs[position].ndim
 
     return Rule(f"as input {position}", value)
@@ -239,7 +239,7 @@ def argument(name: str, otherwise: object = LIKE) -> Rule:
 
 
 def _shifted(text: str, by: int) -> Rule:
-    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
+    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> int | str:
         return inputs[0].ndim + by if what == "rank" else layouts[0][1:]
 
     return Rule(text, value)

@@ -59,7 +59,7 @@ def _to_int(value: Any) -> int:
     return whole
 
 
-def _to_enum(kind: type[enum.Enum]) -> Callable[[Any], Any]:
+def _to_enum(kind: type[enum.Enum]) -> Callable[[object], object]:
     def convert(value: object) -> Any:
         if isinstance(value, str):
             wanted = [item for item in kind.__members__ if item.removeprefix("INTERP_").lower() == value.removeprefix("INTERP_").lower()]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..runtime.blueprint import Calling
     from ..sources.ports import Port
     from ..sources.pullers import Puller
+    from .core import Core
     from .replay.walking import StepWalk
 
 
@@ -60,7 +61,7 @@ def refuse_to_store(outputs: Sequence[DataNode], instances: Sequence[OperatorIns
 class PartFront(Front):
     """Stands for a user's pipeline in the core of a part. User functions in a part see the pipeline that the part belongs to."""
 
-    def __init__(self, whole: Any):
+    def __init__(self, whole: Core):
         self._whole = weakref.ref(whole)  # the whole keeps its parts
         self._calling_elsewhere = whole.pipeline._calling_elsewhere
 
@@ -89,7 +90,7 @@ class Streams:
         """How far ``Pipeline.provenance`` has walked. Only for a thread that holds `walking`."""
         self.walking = threading.Lock()
 
-    def start(self, core: Any) -> None:
+    def start(self, core: Core) -> None:
         """Make the cores and start their processes, which have to be forked before a GPU is used."""
         if self._started:
             return
@@ -108,7 +109,7 @@ class Streams:
                 part_core.start_workers()
         self._started = True
 
-    def leave_work(self, core: Any) -> bool:
+    def leave_work(self, core: Core) -> bool:
         """Whether engines have work behind the parts. The batches of the parts are fed to them."""
         order = reachable(core.output_nodes(), core.definition.instances).order
         idle = (Role.INPUT, Role.CONSTANT)
@@ -131,7 +132,7 @@ class Streams:
                 parts.append(PartStream(k, core.built(), core.fill_awaited, declared.where is not None, group.operator))
         return RegroupedPuller(group, ports, batch_size, parts, functools.partial(self._close, group))
 
-    def set_weights(self, core: Any, weights: Sequence[float], at: int, name: str | None) -> None:
+    def set_weights(self, core: Core, weights: Sequence[float], at: int, name: str | None) -> None:
         """See ``Pipeline.set_weights``."""
         puller = _only(core, Mixing, Mix.schema.name, "whose weights could change", name)
         regrouper: Any = puller.regrouper
@@ -139,20 +140,20 @@ class Streams:
             regrouper.change(weights, at, puller.position.state.step)
         self._end_walk()
 
-    def part_epochs(self, core: Any, name: str | None) -> list[int]:
+    def part_epochs(self, core: Core, name: str | None) -> list[int]:
         """See ``Pipeline.part_epochs``."""
         return [cursor.epoch for cursor in _only(core, Mixing, Mix.schema.name, "whose parts have epochs", name).position.cursors]
 
-    def padding(self, core: Any, name: str | None) -> float:
+    def padding(self, core: Core, name: str | None) -> float:
         """See ``Pipeline.padding``."""
         state: BatchingState = _only(core, Batching, BatchBy.schema.name, "that could have padding", name).position.state
         return state.padding
 
-    def of(self, group: Regrouping) -> list[Any]:
+    def of(self, group: Regrouping) -> list[Core]:
         """The cores of the parts of a regrouping."""
         return self._cores[id(group)]
 
-    def delivered(self, core: Any, name: str | None) -> bytes:
+    def delivered(self, core: Core, name: str | None) -> bytes:
         """See ``Pipeline.delivered``."""
         puller = _only(core, Readying, Ready.schema.name, "whose order could be noted", name)
         regrouper: Any = puller.regrouper
@@ -162,11 +163,11 @@ class Streams:
         """Whether the pipeline has select or mix."""
         return bool(self._cores)
 
-    def cores(self) -> list[Any]:
+    def cores(self) -> list[Core]:
         """The cores of all parts, and of their parts."""
         return [core for item in self._own() for core in (item, *item.processes.streams.cores())]
 
-    def _own(self) -> list[Any]:
+    def _own(self) -> list[Core]:
         return [core for cores in self._cores.values() for core in cores]
 
     def _close(self, group: Regrouping) -> None:
@@ -192,7 +193,7 @@ class Streams:
             walk.close()
 
 
-def _only(core: Any, kind: type, operator: str, what: str, name: str | None) -> RegroupedPuller:
+def _only(core: Core, kind: type, operator: str, what: str, name: str | None) -> RegroupedPuller:
     """The regrouping of one kind that a name of a result means, or the only one."""
     cores = [core, *core.processes.streams.cores()]
     pullers = [
@@ -243,7 +244,7 @@ def _check_rules(on_error: object, operators: Sequence[OperatorInstance]) -> Non
             raise ValueError(f"on_error names {name!r}, which is no operator of this pipeline. Its operators: {text}")
 
 
-def _check_options(core: Any, groups: Sequence[Regrouping]) -> None:
+def _check_options(core: Core, groups: Sequence[Regrouping]) -> None:
     operator = groups[0].operator
     if core.elsewhere is not None:
         raise refused(
@@ -296,7 +297,7 @@ def ready_name(groups: Sequence[Regrouping]) -> str:
     return ""
 
 
-def part_cores(whole: Any, options: PipelineOptions, seed: int, groups: Sequence[Regrouping]) -> dict[int, list[Any]]:
+def part_cores(whole: Core, options: PipelineOptions, seed: int, groups: Sequence[Regrouping]) -> dict[int, list[Core]]:
     """The cores of the parts of the pipeline whose core is `whole`, by the id of the regrouping. They have these `options`."""
     saved = _saved(options)
     return {
@@ -307,11 +308,11 @@ def part_cores(whole: Any, options: PipelineOptions, seed: int, groups: Sequence
     }
 
 
-def _core_of(whole: Any, given: PipelineOptions, group: Regrouping, number: int, seed: int, checkpoint: bytes | None) -> Any:
+def _core_of(whole: Core, given: PipelineOptions, group: Regrouping, number: int, seed: int, checkpoint: bytes | None) -> Core:
     part, options = group.parts[number], copy.copy(given)
     options.seed, options.checkpoint = seed, checkpoint
     options.output_dtype = options.output_ndim = options.output_layout = None
-    front = PartFront(whole)
+    front: Any = PartFront(whole)  # it has what a core calls
     core = front._core = type(whole)(front, options, part.definition)
     core.access, core.declared_part, core.front = whole.access, part, front
     core.set_outputs(list(part.outputs))

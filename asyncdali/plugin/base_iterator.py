@@ -139,7 +139,7 @@ class BaseIterator(IteratorDaliNames):
         """Batches of an epoch (of the current one, where they differ). 0 where sources end the epoch."""
         return self._epochs.batches
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> BaseIterator:
         """This iterator. At the end of an epoch the iterator is reset first."""
         self._go_on()
         self._end_untold = False

@@ -49,12 +49,12 @@ class IteratorDaliNames:
         _reader_name: str | None
         _used: bool
 
-        def _take(self) -> list[Any]: ...
-        def _delivered(self, outputs: list[Any], keep: list[int] | None) -> Any: ...
-        def _check_full(self, results: list[Any]) -> None: ...
+        def _take(self) -> list[object]: ...
+        def _delivered(self, outputs: list[object], keep: list[int] | None) -> object: ...
+        def _check_full(self, results: list[object]) -> None: ...
         def _end(self) -> None: ...
         def _place(self) -> tuple[dict[str, Any], list[Mark]]: ...
-        def _load_state(self, state: dict[str, Any]) -> None: ...
+        def _load_state(self, state: dict[str, object]) -> None: ...
 
     # --- arguments
 
@@ -113,7 +113,7 @@ class IteratorDaliNames:
         return any(session is not None and session.producer.launched > 0 for session in sessions)
 
     @property
-    def _first_batch(self) -> Any:
+    def _first_batch(self) -> object:
         """The prepared batch, as `next` returns it. None if there is none.
 
         A program may set None after it has taken the batch, or set a batch that `next` returns first.
@@ -136,19 +136,19 @@ class IteratorDaliNames:
 
     # --- state
 
-    def _checkpointed_fields(self) -> list[tuple[str, Any]]:
+    def _checkpointed_fields(self) -> list[tuple[str, object]]:
         """(name, type) of the attributes that checkpoints contain besides the iterator's own epoch state. Subclasses may override this and
         add their attributes. Values must be JSON data or NumPy arrays."""
         numbers = (np.ndarray, np.int64)
         shards = ["_counter_per_gpu", "_shard_sizes_per_gpu", "_shards_id"] if isinstance(self._epochs, ReaderEpochs) else []
         return [("_counter", np.int64), *((name, numbers) for name in shards), ("_size", None)]
 
-    def _own_fields(self) -> dict[str, Any]:
+    def _own_fields(self) -> dict[str, object]:
         """The values of the fields that a subclass has added."""
         known = {"_counter", "_counter_per_gpu", "_shard_sizes_per_gpu", "_shards_id", "_size"}
         return {name: _plain(getattr(self, name)) for name, _ in self._checkpointed_fields() if name not in known and hasattr(self, name)}
 
-    def _set_own_fields(self, values: dict[str, Any]) -> None:
+    def _set_own_fields(self, values: dict[str, object]) -> None:
         kinds = dict(self._checkpointed_fields())
         for name, value in values.items():
             if name in kinds:
@@ -175,7 +175,7 @@ class IteratorDaliNames:
 
     # --- the steps of `next`
 
-    def _get_outputs(self) -> list[Any]:
+    def _get_outputs(self) -> list[object]:
         """The next outputs of every pipeline, one tuple each: the prepared batch, unless it was taken.
 
         StopIteration at the end of the epoch, and before a batch that is dropped.
@@ -202,7 +202,7 @@ class IteratorDaliNames:
             epochs.advance()
         return self._policy is LastBatchPolicy.DROP and epochs.full_batches and self._counter + epochs.step > self.size
 
-    def _remove_padded(self) -> tuple[Any, Any]:
+    def _remove_padded(self) -> tuple[object, object]:
         """Padding of the batch: which pipelines' batches have samples outside the epoch, and how many samples of their shards were left
         before the batch. Two arrays for PARTIAL with `reader_name`; otherwise (False, -1)."""
         if self._policy is not LastBatchPolicy.PARTIAL or self._reader_name is None:
@@ -221,7 +221,7 @@ class IteratorDaliNames:
             self._check_full(list(outs))
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """A value as JSON data."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 

@@ -295,12 +295,12 @@ def shard_sizes(samples: int, shards: int) -> list[int]:
     return [samples * (k + 1) // shards - samples * k // shards for k in range(shards)]
 
 
-def epoch_of(state: dict[str, Any]) -> int:
+def epoch_of(state: dict[str, object]) -> int:
     """The number of the epoch in an iterator's state. ValueError if it is invalid."""
     return _integers({"epoch": state.get("epoch", 0)}, "epoch", None)[0]
 
 
-def _integers(state: dict[str, Any], key: str, count: int | None) -> list[int]:
+def _integers(state: dict[str, object], key: str, count: int | None) -> list[int]:
     """Integers of at least 0 under `key`: a list of `count`, or a single integer if `count` is None."""
     value = state.get(key)
     found = [value] if count is None else value

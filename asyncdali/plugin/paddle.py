@@ -83,7 +83,7 @@ def lod_tensor_clip(lod_tensor: Any, size: int) -> Any:
     return _lod_tensor(np.array(lod_tensor)[:count], kept)
 
 
-def _lod_tensor(values: np.ndarray, lengths: list[list[int]]) -> Any:
+def _lod_tensor(values: np.ndarray, lengths: list[list[int]]) -> object:
     core = getattr(paddle, "base", None) or paddle.fluid
     made = core.core.LoDTensor() if hasattr(core.core, "LoDTensor") else core.core.DenseTensor()
     made.set(np.ascontiguousarray(values), paddle.CPUPlace())
@@ -112,7 +112,7 @@ class DALIGenericIterator(BaseIterator):
             prepare_first_batch,
         )  # fmt: skip
 
-    def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, Any]:
+    def _converted(self, outputs: tuple[object, ...], keep: int | None) -> dict[str, object]:
         tensors = {}
         for name, output in zip(self.output_map, outputs, strict=True):
             made = self._made(name, output)

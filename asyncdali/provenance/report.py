@@ -238,7 +238,7 @@ class Provenance:
             found[name] = columns[0] if len(columns) == 1 else [list(row) for row in zip(*columns, strict=True)]
         return found
 
-    def _planned_column(self, batch: Batch) -> list[Any]:
+    def _planned_column(self, batch: Batch) -> list[object]:
         first, stop = self._handed
         rows = range(first, stop) if batch.rows is None else batch.rows[first:stop].tolist()
         return [None if row < 0 else _shown(batch.sample(row)) for row in rows]
@@ -265,7 +265,7 @@ class Provenance:
             raise IndexError(f"sample {index} of {self.samples}")
         return self._told(range(index, index + 1))[0]
 
-    def _told(self, places: range) -> list[dict[str, Any]]:
+    def _told(self, places: range) -> list[dict[str, object]]:
         """Everything about these samples of the batch."""
         first, step = self._handed[0], self.step
         told: list[dict[str, Any]] = [
@@ -349,7 +349,7 @@ class Provenance:
     __repr__ = __str__
 
 
-def _regrouped(origins: OriginsInParts, sample: int) -> dict[str, Any]:
+def _regrouped(origins: OriginsInParts, sample: int) -> dict[str, object]:
     """The part of a regrouped sample, and everything about the sample there."""
     part, moment, place = origins.of(sample)
     told: Any = moment.provenance()

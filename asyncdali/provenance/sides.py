@@ -111,7 +111,7 @@ def plan_side(label: str, plan: Plan, instances: Sequence[OperatorInstance], opt
     return Side(label, graph, _whole(graph, plan, instances), _options(options), reason=reason)
 
 
-def _options(options: PipelineOptions) -> dict[str, Any]:
+def _options(options: PipelineOptions) -> dict[str, object]:
     return {name: getattr(options, name) for name in COMPARED_OPTIONS}
 
 
@@ -136,7 +136,7 @@ def _whole(graph: dict[str, Any], plan: Plan, instances: Sequence[OperatorInstan
     return {"operators": operators, "outputs": graph["outputs"]}
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """A value as JSON data that tells different values apart."""
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.tolist()]

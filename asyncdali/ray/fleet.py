@@ -57,7 +57,7 @@ class Fleet:
         hedge_after: float | None = 3.0,
         name: str | None = None,
         start_timeout: float = 300.0,
-        actor_options: Mapping[str, Any] | None = None,
+        actor_options: Mapping[str, object] | None = None,
     ):
         self.least, self.most = _limits(actors)
         resources = _checked_resources(resources)
@@ -155,7 +155,7 @@ def _checked_resources(resources: Any) -> dict[str, float]:
     return found
 
 
-def _engine_options(resources: dict[str, float], given: Mapping[str, Any] | None) -> dict[str, Any]:
+def _engine_options(resources: dict[str, float], given: Mapping[str, object] | None) -> dict[str, object]:
     more = dict(given or {})
     wrong = sorted(_OWN_OPTIONS & more.keys())
     if wrong:

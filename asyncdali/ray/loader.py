@@ -98,7 +98,7 @@ class FleetLoader(RankLoader):
         self._follow()
         return self._measured(batches)
 
-    def _measured(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _measured(self, batches: Iterator[object]) -> Iterator[object]:
         while True:
             begin = monotonic()
             try:
@@ -112,7 +112,7 @@ class FleetLoader(RankLoader):
                 self._manager.report.remote(self._trainer, self._report(end))
             yield batch
 
-    def _report(self, time: float) -> dict[str, Any]:
+    def _report(self, time: float) -> dict[str, object]:
         engines = self.engines()
         busy = sum(engine["busy_seconds"] for engine in engines)
         elapsed = max(time - self._reported, 1e-9)

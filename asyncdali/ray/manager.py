@@ -50,7 +50,7 @@ class Slot:
 class Manager:
     """See the module. Arguments are those of :class:`asyncdali.ray.Fleet`, checked there."""
 
-    def __init__(self, least: int, most: int, spares: int, engine_options: dict[str, Any]):
+    def __init__(self, least: int, most: int, spares: int, engine_options: dict[str, object]):
         self._least, self._most = least, most
         self._class = ray.remote(EngineActor).options(**engine_options, max_concurrency=8, max_restarts=0)
         self._token = secrets.token_bytes(32)

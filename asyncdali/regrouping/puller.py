@@ -32,7 +32,7 @@ class RegroupPositions:
         ahead: behind the last pull. Its batch may be held for the next iteration.
     """
 
-    def __init__(self, name: str, regrouper: Regrouper[Any], parts: Sequence[PartStream]):
+    def __init__(self, name: str, regrouper: Regrouper[object], parts: Sequence[PartStream]):
         self.name = name
         self._regrouper, self._parts = regrouper, parts
         self._known = self.before = self.ahead = RegroupPosition(tuple(part.cursor for part in parts), regrouper.start)
@@ -95,7 +95,7 @@ class RegroupedPuller(Puller):
         self._got: dict[str, Batch] | None = None
 
     @property
-    def graphs(self) -> list[dict[str, Any]]:
+    def graphs(self) -> list[dict[str, object]]:
         return [part.session.saving.describe() for part in self.parts]
 
     @property

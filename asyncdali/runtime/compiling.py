@@ -221,7 +221,7 @@ def _may_be_made_elsewhere(planned: PlannedOperator) -> bool:
     return Trait.ACTS_OUTSIDE not in planned.kind.traits and all(map(_plain, planned.spec.constants.values()))
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: object) -> bool:
     """Whether a value contains no object of the user's: another process unpickles it."""
     if isinstance(value, (list, tuple)):
         return all(map(_plain, value))
@@ -282,7 +282,7 @@ def _prepare(made: Any) -> bool:
 
 
 def _make(
-    kind: type[Operator], environment: Environment, device: str, constants: dict[str, Any], argument_inputs: tuple[str, ...],
+    kind: type[Operator], environment: Environment, device: str, constants: dict[str, object], argument_inputs: tuple[str, ...],
     input_count: int, output_count: int,
 ) -> None:  # fmt: skip
     spec = Spec(kind.schema, "compiled", device, constants, argument_inputs, input_count, output_count, seed=0)
@@ -314,7 +314,7 @@ def missing(operators: Sequence[PlannedOperator]) -> list[str]:
     return names
 
 
-def list_missing(descriptions: Any) -> None:
+def list_missing(descriptions: object) -> None:
     """Print the sorted names of missing kernels, in JSON. Runs in a process of its own."""
     from ..compiled import waiting
     from ..compiled.step import collecting

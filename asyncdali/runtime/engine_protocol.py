@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ..device.buffers import BufferPool
@@ -42,7 +42,7 @@ class Engines(Protocol):
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         """Wait until all engines are ready, then let them make the segment. Raises the error that prevents an engine from being built."""
 
-    def statistics(self) -> list[dict[str, Any]]:
+    def statistics(self) -> list[dict[str, object]]:
         """The work of each engine."""
 
     def close(self) -> None:

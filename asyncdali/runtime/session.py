@@ -181,7 +181,7 @@ class Session:
         self.delivery = Delivery(self.producer, self.executor, lists, self.repairs, positions, self.check_open)
         self.delivery.iterator_data = iterator_data
 
-    def _puller(self, regrouped: MakePuller, group: Any, ports: dict[str, Port], batch_size: int) -> Puller | None:
+    def _puller(self, regrouped: MakePuller, group: object, ports: dict[str, Port], batch_size: int) -> Puller | None:
         """The puller of a source that others than this process's Python code answer. None: this process calls the source."""
         puller = regrouped(group, ports, batch_size)
         if puller is None and self.engines is not None and isinstance(group, Group):
@@ -258,7 +258,7 @@ class Session:
         }  # fmt: skip
         self.start_at(moved, sources.iteration + iterations, sources.epoch)
 
-    def start_at(self, positions: Mapping[str, Any], iteration: int, epoch: int) -> None:
+    def start_at(self, positions: Mapping[str, object], iteration: int, epoch: int) -> None:
         """Before the first run: go to the `positions` of operators, and let sources that are asked by position begin at this iteration."""
         for name, item in self.stateful.items():
             if isinstance(item, BuiltOperator):

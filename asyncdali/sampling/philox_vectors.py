@@ -8,8 +8,9 @@ words of the first element must start a block.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
@@ -18,6 +19,9 @@ from ..compiled import kinds
 from ..compiled.c_library import cosf_ir, logf_ir
 from ..compiled.vectors import I32, I64, call_ir, function_of, lanes, splat_ir, store_ir
 
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+
 ELEMENTS = 32
 _ROWS, _LANES = 4, 8
 _MULTIPLIERS, _KEY_STEPS, _MASK = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 0xFFFFFFFF
@@ -25,11 +29,11 @@ _ELEMENT_STRIDE = 257
 _BLOCK_STRIDE = _ELEMENT_STRIDE * _ROWS // 4  # Blocks between two lanes.
 
 
-def philox_ir(builder: Any, key: Any, hi: Any, lo: Any, blocks: Any) -> list[Any]:
+def philox_ir(builder: ir.IRBuilder, key: ir.Value, hi: ir.Value, lo: ir.Value, blocks: ir.Value) -> list[ir.Value]:
     """The four words (in 64 bits) of blocks lo + `blocks` (a vector of int64) after counter hi:lo; scalars int64."""
     count = blocks.type.count
 
-    def number(value: int) -> Any:
+    def number(value: int) -> ir.Value:
         return splat_ir(builder, I64(value), count)
 
     first = splat_ir(builder, lo, count)
@@ -50,12 +54,12 @@ def philox_ir(builder: Any, key: Any, hi: Any, lo: Any, blocks: Any) -> list[Any
     return [c0, c1, c2, c3]
 
 
-def _rows_ir(builder: Any, key: Any, hi: Any, lo: Any, offset: Any, more: int) -> list[list[Any]]:
+def _rows_ir(builder: ir.IRBuilder, key: ir.Value, hi: ir.Value, lo: ir.Value, offset: ir.Value, more: int) -> list[list[ir.Value]]:
     """For each of the four rows, `more` words of its elements, as int32."""
     kind, narrow = ir.VectorType(I64, _LANES), ir.VectorType(I32, _LANES)
     first = builder.lshr(offset, I64(2))
 
-    def block(number: int) -> list[Any]:
+    def block(number: int) -> list[ir.Value]:
         places = ir.Constant(kind, [_BLOCK_STRIDE * k + number for k in range(_LANES)])
         return philox_ir(builder, key, hi, lo, builder.add(splat_ir(builder, first, _LANES), places))
 
@@ -68,10 +72,10 @@ def _rows_ir(builder: Any, key: Any, hi: Any, lo: Any, offset: Any, more: int) -
     return rows
 
 
-def _interleaved_ir(builder: Any, rows: list[Any]) -> Any:
+def _interleaved_ir(builder: ir.IRBuilder, rows: list[ir.Value]) -> ir.Value:
     """Merge four vectors of eight into one of 32: element 4 k + r is element k of vector r."""
 
-    def joined(a: Any, b: Any) -> Any:
+    def joined(a: ir.Value, b: ir.Value) -> ir.Value:
         return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 2 * a.type.count), list(range(2 * a.type.count))))
 
     both = joined(rows[0], rows[1]), joined(rows[2], rows[3])
@@ -79,14 +83,14 @@ def _interleaved_ir(builder: Any, rows: list[Any]) -> Any:
     return builder.shuffle_vector(*both, ir.Constant(ir.VectorType(I32, ELEMENTS), places))
 
 
-def _unit_ir(builder: Any, words: Any) -> Any:
+def _unit_ir(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
     """Words as float32 in [0, 1]."""
     kind = ir.VectorType(ir.FloatType(), words.type.count)
     return builder.fmul(builder.uitofp(words, kind), ir.Constant(kind, [2.0**-32] * words.type.count))
 
 
 def _words() -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: ir.IRBuilder, sig: object, args: Sequence[ir.Value]) -> ir.Value:
         key, hi, lo, offset, out = args
         store_ir(builder, _interleaved_ir(builder, [row[0] for row in _rows_ir(builder, key, hi, lo, offset, 1)]), out)
         return context.get_dummy_value()
@@ -99,13 +103,13 @@ words_32 = _words()
 
 
 def _normals() -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: ir.IRBuilder, sig: object, args: Sequence[ir.Value]) -> ir.Value:
         key, hi, lo, offset, out = args
         rows = _rows_ir(builder, key, hi, lo, offset, 2)
         u1, u2 = (_unit_ir(builder, _interleaved_ir(builder, [row[k] for row in rows])) for k in (0, 1))
         kind = u1.type
 
-        def number(value: float) -> Any:
+        def number(value: float) -> ir.Value:
             return ir.Constant(kind, [float(np.float32(value))] * ELEMENTS)
 
         nothing = builder.fcmp_ordered("==", u1, number(0))
@@ -134,7 +138,7 @@ def blocks_of(count: int) -> Any:
     kind = lanes("uint64", count).kind
     result = kinds.Repeated(kind, 4)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: ir.IRBuilder, sig: object, args: Sequence[ir.Value]) -> ir.Value:
         key, hi, lo, block = args
         places = ir.Constant(ir.VectorType(I64, count), [_BLOCK_STRIDE * k for k in range(count)])
         words = philox_ir(builder, key, hi, lo, builder.add(splat_ir(builder, block, count), places))

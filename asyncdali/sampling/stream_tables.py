@@ -14,7 +14,7 @@ STREAM = Table("STREAM", POSITION)
 """A position as a table of its own, for compiled code that reads one in another table."""
 
 
-def position_words(position: StreamPosition) -> dict[str, Any]:
+def position_words(position: StreamPosition) -> dict[str, object]:
     """The words of POSITION by name."""
     return {"position_key": signed(position.key), "position_hi": signed(position.hi), "position_lo": signed(position.lo),
             "position_phase": position.phase}  # fmt: skip

@@ -46,7 +46,7 @@ class SourceLoop:
             except (SystemExit, KeyboardInterrupt):  # left a task that a source has started; the task keeps it for those who wait
                 log.debug("a task on the loop of the sources has ended with an exit", exc_info=True)
 
-    def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
+    def submit(self, work: Coroutine[object, object, object]) -> concurrent.futures.Future[object]:
         """Run a coroutine. May be called from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
@@ -76,7 +76,7 @@ class _Exit:
         self.error = error
 
 
-async def _held(call: Callable[..., Awaitable[Any]], *args: object) -> Any:
+async def _held(call: Callable[..., Awaitable[object]], *args: object) -> object:
     """The result of a function that is awaited. An exit is returned as :class:`_Exit`."""
     try:
         return await call(*args)
@@ -84,7 +84,7 @@ async def _held(call: Callable[..., Awaitable[Any]], *args: object) -> Any:
         return _Exit(error)
 
 
-def _released(result: object) -> Any:
+def _released(result: object) -> object:
     """Raise the exit that :func:`_held` has returned."""
     if isinstance(result, _Exit):
         try:
@@ -113,7 +113,7 @@ class AwaitedPuller(AheadPuller):
         self._kept: list[Any] = []  # a batch that arrived before it was requested
         self._ended_round: int | None = None  # the last round in which the source has ended
 
-    def _ask(self, iteration: int) -> Any:
+    def _ask(self, iteration: int) -> Awaited:
         return Awaited(partial(self._guarded, iteration, self.epoch, self._round))
 
     def _answer(self, asked: Awaited) -> Answer:
@@ -239,7 +239,7 @@ class AwaitedPuller(AheadPuller):
         self._kept = replay(position.asks, self._asked_again, self.group.name)
         self.left_over = 0
 
-    def _asked_again(self) -> Any:
+    def _asked_again(self) -> object:
         try:
             return self._waited_for(self._next)
         except StopIteration:
@@ -247,7 +247,7 @@ class AwaitedPuller(AheadPuller):
             raise
 
 
-def _raise_first(results: list[Any]) -> None:
+def _raise_first(results: list[object]) -> None:
     """The failure to report if a batch has several: errors come before an end; among errors, the first."""
     error = next((item for item in results if isinstance(item, Exception) and not is_end(item)), None)
     try:
@@ -270,7 +270,7 @@ class _Failed:
         self.error = error
 
 
-async def _outcome(work: Callable[[], Coroutine[Any, Any, Any]], ours: list[bool]) -> Any:
+async def _outcome(work: Callable[[], Coroutine[object, object, object]], ours: list[bool]) -> object:
     """The result of the coroutine that `work` makes, or its error as :class:`_Failed`. `ours` is not empty if we have cancelled it.
 
     The coroutine is made here: a task that is cancelled before its first step makes none, so Python reports none as never awaited.
@@ -289,7 +289,7 @@ async def _outcome(work: Callable[[], Coroutine[Any, Any, Any]], ours: list[bool
 class Awaited:
     """A running coroutine on the source loop; `work` makes the coroutine."""
 
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]):
+    def __init__(self, work: Callable[[], Coroutine[object, object, object]]):
         done: list[bool] = []
         self._done = done
         gate = self._gate = threading.Lock()

@@ -73,13 +73,13 @@ class Group:
         """The name in messages: that of the first node."""
         return self.nodes[0] if self.nodes else "external_source"
 
-    def components(self, result: object) -> Sequence[Any]:
+    def components(self, result: object) -> Sequence[object]:
         """The result of a source of batches, by output."""
         if self.num_outputs is None:
             return (result,)
         return [self._component(result, k) for k in range(self.num_outputs)]
 
-    def sample_components(self, results: list[Any]) -> Sequence[Any]:
+    def sample_components(self, results: list[object]) -> Sequence[object]:
         """The results of a source of samples, by output: a list of samples each."""
         if self.num_outputs is None:
             return (results,)

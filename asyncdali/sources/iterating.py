@@ -13,7 +13,7 @@ class Rounds:
     then the next round.
     """
 
-    def __init__(self, start: Callable[[], Iterator[Any]], policy: str | None):
+    def __init__(self, start: Callable[[], Iterator[object]], policy: str | None):
         self._start = start
         self._policy = policy
         self._iterator = start()
@@ -38,7 +38,7 @@ class Rounds:
 class AsyncRounds:
     """Like :class:`Rounds`, for asynchronous iterators. The end is StopAsyncIteration."""
 
-    def __init__(self, start: Callable[[], AsyncIterator[Any]], policy: str | None):
+    def __init__(self, start: Callable[[], AsyncIterator[object]], policy: str | None):
         self._start = start
         self._policy = policy
         self._iterator = start()

@@ -117,7 +117,7 @@ def _is_iterable(source: Any) -> bool:
     return hasattr(kind, "__getitem__")
 
 
-def _inner(source: object) -> Any:
+def _inner(source: object) -> object:
     """The function whose signature decides: that of a (nested) partial, or the ``__call__`` of an object."""
     while isinstance(source, functools.partial):
         source = source.func

@@ -95,7 +95,7 @@ def _source(group: Group, options: Any, positions: dict[str, Any]) -> Source:
     )
 
 
-def _position(group: Group, positions: dict[str, Any]) -> Position:
+def _position(group: Group, positions: dict[str, object]) -> Position:
     """The position at which a source begins, with its state decoded. The session refuses invalid positions, as for operators."""
     try:
         saved = checked_position(positions.get(group.name), group.snapshot_every)
@@ -104,7 +104,7 @@ def _position(group: Group, positions: dict[str, Any]) -> Position:
         return START
 
 
-def _state_bytes(state: Any) -> bytes:
+def _state_bytes(state: object) -> bytes:
     """Runs in the worker: a state in the form that checkpoints store."""
     return json.dumps(encode_state(state)).encode()
 
@@ -146,7 +146,7 @@ class ParallelPuller(AheadPuller):
         self._pool = parallel.pool
         self._number = parallel.number(group)
 
-    def _ask(self, iteration: int) -> Any:
+    def _ask(self, iteration: int) -> object:
         return self._pool.submit(self._number, iteration, self.epoch if self.description.resumable else self._round)
 
     def _answer(self, asked: Any) -> dict[str, Batch]:

@@ -32,7 +32,7 @@ class AheadPuller(Puller):
 
     # --- implemented by subclasses
 
-    def _ask(self, iteration: int) -> Any:
+    def _ask(self, iteration: int) -> object:
         """Request a batch. Returns an object that represents the request."""
         raise TypeError("abstract")
 

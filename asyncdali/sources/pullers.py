@@ -48,7 +48,7 @@ class Puller:
     """The workers of a pool that computed the batch that was pulled last (``PoolBatch.workers``). None: no pool did."""
 
     @property
-    def graphs(self) -> list[dict[str, Any]]:
+    def graphs(self) -> list[dict[str, object]]:
         """Descriptions of the graphs whose samples it regroups (``regrouping``); they are in checkpoints."""
         return []
 
@@ -153,7 +153,7 @@ class Puller:
     def close(self) -> None:
         """Nothing more will be pulled."""
 
-    def _argument(self, iteration: int, epoch: int) -> Any:
+    def _argument(self, iteration: int, epoch: int) -> object:
         """The argument for a callable of batches."""
         return BatchInfo(iteration, epoch) if self.description.batch_info else iteration
 
@@ -238,7 +238,7 @@ class DirectPuller(Puller):
     def sample(self, info: SampleInfo) -> object:
         return self.group.callback(info)
 
-    def _ask(self) -> Any:
+    def _ask(self) -> object:
         if self.description.has_inputs:
             return self._at(self.iteration, self.epoch)
         if self.group.batch:
@@ -288,7 +288,7 @@ class DirectPuller(Puller):
             self._result = result
         self.left_over = 0
 
-    def _asked_again(self) -> Any:
+    def _asked_again(self) -> object:
         try:
             return self._ask()
         except StopIteration:

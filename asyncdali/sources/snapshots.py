@@ -96,7 +96,7 @@ class Snapshots:
             with contextlib.suppress(TypeError):  # `due` raises the same error
                 group.first_state = snapshot(self._source, self.name)
 
-    def due(self) -> Any:
+    def due(self) -> object:
         """Called after each batch of the source, possibly before :meth:`pulled`.
 
         Returns the state if a snapshot is due, else None. TypeError if the state cannot be saved.
@@ -205,7 +205,7 @@ def _are_asks(data: object) -> bool:
     )  # fmt: skip
 
 
-def _of_earlier_release(data: dict[str, Any]) -> Any:
+def _of_earlier_release(data: dict[str, object]) -> object:
     """Before 2.4.0 a position was the number of batches to discard, and whether an end followed."""
     discard = data.get("discard")
     if type(discard) is not int or discard < 0:

@@ -73,7 +73,7 @@ class Sources:
         self,
         planned: Sequence[PlannedOperator],
         batch_size: int,
-        allocate: Callable[[int], Any],
+        allocate: Callable[[int], object],
         checkpointing: bool,
         parallel: Parallel | None,
         gpu: CudaDevice | None = None,
@@ -286,15 +286,15 @@ class Sources:
         for snapshots in self.stateful.values():
             snapshots.settle()
 
-    def positions(self) -> dict[str, Any]:
+    def positions(self) -> dict[str, object]:
         """Positions of the sources with a state, for a consumer that has received every queued iteration."""
         return {name: snapshots.position for name, snapshots in self.stateful.items()}
 
-    def fed_positions(self) -> dict[str, Any]:
+    def fed_positions(self) -> dict[str, object]:
         """Positions of the inputs that hand out their fed batches in parts."""
         return {port.name: port.position for port in self.pushed if port.name in self.stateful}
 
-    def before(self) -> dict[str, Any]:
+    def before(self) -> dict[str, object]:
         """Positions of the sources with a state, before the batches that are held."""
         return {name: snapshots.before for name, snapshots in self.stateful.items()}
 

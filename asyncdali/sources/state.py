@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 
-def encode_state(value: object, path: str = "state") -> Any:
+def encode_state(value: object, path: str = "state") -> object:
     """JSON data for numbers, text, bytes, None, numpy arrays and scalars, and lists, tuples, dicts and sets of them.
 
     A value without a JSON form becomes an object with one tag. The TypeError names the path of a value that cannot be saved.

@@ -73,7 +73,7 @@ class VideoInput(Operator):
         return "a batch is a stretch of one video"
 
     @classmethod
-    def port(cls) -> Any:
+    def port(cls) -> object:
         """The object that accepts fed data."""
         from .films import FilmPort
 

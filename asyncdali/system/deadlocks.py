@@ -129,7 +129,7 @@ class PatientLock:
         self.held_here: Callable[[], bool] = self._lock._is_owned  # type: ignore[attr-defined]
         """Whether the calling thread holds the lock."""
 
-    def held(self) -> AbstractContextManager[Any]:
+    def held(self) -> AbstractContextManager[object]:
         """Hold the lock for a block.
 
         The main thread takes the lock directly, because an interrupt (Ctrl-C) in a method of ours could leave the lock held. No function
@@ -177,7 +177,7 @@ def _waits_for(stacks: dict[int, FrameType], ident: int, me: threading.Thread) -
     return False
 
 
-def _awaited(frame: FrameType | None) -> Iterator[Any]:
+def _awaited(frame: FrameType | None) -> Iterator[object]:
     """Threads and futures for which a stack waits without a timeout."""
     for one in _frames(frame):
         if one.f_code is _JOIN or one.f_code in _RESULTS:
@@ -188,7 +188,7 @@ def _awaited(frame: FrameType | None) -> Iterator[Any]:
             yield _waits[one.f_code](one.f_locals["self"])
 
 
-def _computed(frame: FrameType | None) -> Iterator[Any]:
+def _computed(frame: FrameType | None) -> Iterator[object]:
     """Futures of a thread pool that a stack is computing."""
     for one in _frames(frame):
         if one.f_code is _WORK:

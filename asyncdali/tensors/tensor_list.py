@@ -151,7 +151,7 @@ class TensorList:
     def _copy_out(self, ptr: object, **how: object) -> None:
         self._copy_samples(pointer(ptr, int(self._batch.sizes().sum())), **how)
 
-    def _array_of(self, shape: tuple[int, ...]) -> Any:
+    def _array_of(self, shape: tuple[int, ...]) -> object:
         """An array of `shape` over all samples. Their volumes are equal."""
         batch = self._dense()
         if batch.values is not None:

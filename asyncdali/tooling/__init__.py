@@ -2,6 +2,7 @@
 ``Pipeline.build()``.
 
     bottleneck.py    Finds the bottleneck of a pipeline from its statistics alone, and says what to change
+    commands.py      The type of the commands of a command line
     consumer.py      Training steps beside which a pipeline is measured: a simulated one, or a function of the user
     decoder_check.py  Tries the JPEG decoders of a GPU, for ``asyncdali doctor``
     diff.py          ``asyncdali diff``: differences of checkpoints, stored graphs and pipelines

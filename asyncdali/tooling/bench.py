@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import lines_of
 from ..messages.status_line import StatusLine
@@ -23,6 +23,9 @@ from .consumer import Consumer, TrainingStep, UserStep
 from .measure import Measurement, measure
 from .trace import TraceRecorder
 
+if TYPE_CHECKING:
+    from .commands import Commands
+
 _SWEPT = {"threads": "num_threads", "batch-size": "batch_size", "depth": "prefetch_queue_depth", "workers": "py_num_workers",
           "engines": "engines", "decoder": "decoder"}  # fmt: skip
 _LANES = ["default", "cpu", "shared", "hardware", "hybrid", "all"]
@@ -30,7 +33,7 @@ _LANES = ["default", "cpu", "shared", "hardware", "hybrid", "all"]
 _ROUNDS = 5
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser(
         "bench", help="measure a pipeline: samples per second, where the time goes, the bottleneck and what to change"

@@ -28,7 +28,7 @@ class Consumer(Protocol):
     alone: float
     simulated: bool
 
-    def calibrate(self, outputs: Sequence[Any], rounds: int) -> None:
+    def calibrate(self, outputs: Sequence[object], rounds: int) -> None:
         """Measure `alone`, while the pipeline rests."""
 
     def run(self, outputs: Sequence[Any]) -> float:
@@ -79,7 +79,7 @@ class UserStep:
 
     simulated = False
 
-    def __init__(self, name: str, function: Callable[..., Any]):
+    def __init__(self, name: str, function: Callable[..., object]):
         self.name = name
         self.alone = 0.0
         self._function = function

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ def _sums(decoder: str, depth: int, batch: int, iterations: int, slow: int) -> t
         return [np.array(sums) for batch_of in made for sums in batch_of.as_cpu()], counted
 
 
-def tried(decoder: str, batch: int = 64, iterations: int = 8, slow: int = 8) -> dict[str, Any]:
+def tried(decoder: str, batch: int = 64, iterations: int = 8, slow: int = 8) -> dict[str, object]:
     """Counts of the pictures that a decoder decoded, of those in incomplete batches, and of wrong ones; or why there is no decoder."""
     try:
         with warnings.catch_warnings():

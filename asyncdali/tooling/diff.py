@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import settings
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     import argparse
 
     from ..provenance.sides import Side
+    from .commands import Commands
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("diff", help="say in what two checkpoints, stored graphs or pipelines differ, and from which step on")
     for name in ("first", "second"):

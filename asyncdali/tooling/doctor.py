@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..codecs.jpeg import jpeg_library
 from . import checks, machine, settings, setup
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ..pipeline.front import Front
+    from .commands import Commands
 
 
 def setup_of(pipeline: Front) -> setup.MachineSetup:
@@ -36,7 +37,7 @@ def setup_of(pipeline: Front) -> setup.MachineSetup:
     return made
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("doctor", help="find problems of this machine, environment and pipeline, and say how to solve them")
     parser.add_argument(

@@ -7,13 +7,16 @@ import gc
 import signal
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import settings
 from .program import ProgramError, load
 
+if TYPE_CHECKING:
+    from .commands import Commands
 
-def add_arguments(commands: Any) -> None:
+
+def add_arguments(commands: Commands) -> None:
     """Add the command ``engine`` to the parser."""
     parser = commands.add_parser("engine", help="compute iterations of a pipeline for trainers on other machines (docs/fleet.md)")
     parser.add_argument("pipeline", metavar="FILE.py:train", help="a function made by @pipeline_def, or one that returns a Pipeline")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import settings
 
 if TYPE_CHECKING:
     import argparse
 
+    from .commands import Commands
 
-def add_arguments(commands: Any) -> None:
+
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("import-checkpoint", help="convert a checkpoint of DALI 2 for a pipeline, or with --to-dali one for DALI")
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="the pipeline that the checkpoint belongs to")

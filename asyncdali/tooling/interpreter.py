@@ -56,7 +56,7 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
     inside = threading.local()
     threads: list[_Calls] = []
 
-    def timed(original: Callable[..., object]) -> Callable[..., Any]:
+    def timed(original: Callable[..., object]) -> Callable[..., object]:
         def call(*args: object) -> Any:
             if isinstance(args[0], Compiled) and args[0].brief:  # a brief function keeps the lock
                 return original(*args)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..compiled import kernel_store
 from . import settings
@@ -14,8 +14,10 @@ from . import settings
 if TYPE_CHECKING:
     import argparse
 
+    from .commands import Commands
 
-def add_arguments(commands: Any) -> None:
+
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("cache", help="say where compiled kernels are kept and how much space they take, or remove them")
     parser.add_argument(

@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..pipeline.front import core_of
 from . import bottleneck, machine, sharing
 from .consumer import Consumer
 from .interpreter import interpreter_time
 from .trace import TraceRecorder, WorkerSampler
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
 
 _PARTS = 20
 _STALL = 0.001
@@ -93,7 +96,7 @@ class Measurement:
 
 
 def measure(
-    pipeline: Any,
+    pipeline: Pipeline,
     iterations: int,
     settings: dict[str, Any],
     step: Consumer | None = None,
@@ -185,7 +188,7 @@ def _loop(
 class _Run:
     """Requests batches, also across the ends of epochs."""
 
-    def __init__(self, pipeline: Any):
+    def __init__(self, pipeline: Pipeline):
         self._pipeline = pipeline
 
     def batch(self) -> Sequence[Any]:

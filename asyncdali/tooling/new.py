@@ -7,12 +7,14 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._version import __version__
 
 if TYPE_CHECKING:
     import argparse
+
+    from .commands import Commands
 
 
 class Kind(NamedTuple):
@@ -33,7 +35,7 @@ _TEMPLATES = Path(__file__).resolve().parent.parent / "data" / "projects"
 _SUFFIX = ".template"
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("new", help="write a small, typed, tested project: a pipeline, a training loop, data, tests")
     parser.add_argument("kind", choices=tuple(KINDS), help="what the pipeline reads")

@@ -11,12 +11,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncdali_workers.exceptions import PROGRAM
 
 from ..pipeline.front import core_of
 from .rival import stand_in
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
 
 
 class ProgramError(Exception):
@@ -44,7 +47,7 @@ def load(target: str, arguments: Sequence[str] = ()) -> Callable[..., Any]:
     return result
 
 
-def _run(path: Path, arguments: Sequence[str]) -> Any:
+def _run(path: Path, arguments: Sequence[str]) -> object:
     name = PROGRAM + path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -105,7 +108,7 @@ def output_apart() -> Iterator[None]:
             os.close(kept)
 
 
-def make(program: object, settings: dict[str, Any]) -> Any:
+def make(program: object, settings: dict[str, Any]) -> Pipeline:
     """Make the pipeline of `program`, with options such as `batch_size` replaced. ProgramError if no pipeline results."""
     from .. import Pipeline
 
@@ -128,19 +131,19 @@ def make(program: object, settings: dict[str, Any]) -> Any:
     return pipeline
 
 
-def lane_decoders(pipeline: Any) -> list[Any]:
+def lane_decoders(pipeline: Pipeline) -> list[Any]:
     """The operators of the graph that decode JPEGs on a GPU, so that their argument `decoder` chooses lanes (docs/gpu.md)."""
     core = core_of(pipeline)
     core.output_nodes()
     return [item for item in core.definition.instances if item.device == "mixed" and "hw_decoder_load" in item.schema.by_name]
 
 
-def on_cuda(pipeline: Any) -> bool:
+def on_cuda(pipeline: Pipeline) -> bool:
     """Whether the pipeline runs on a CUDA device, not on the host device. Builds the pipeline."""
     return core_of(pipeline).built().gpu is not None
 
 
-def set_decoder(pipeline: Any, value: str) -> None:
+def set_decoder(pipeline: Pipeline, value: str) -> None:
     """Set the argument `decoder` of all decoders of :func:`lane_decoders`. ProgramError if the pipeline has none, or was built."""
     if core_of(pipeline).is_built:
         raise ProgramError("the decoders of a pipeline that was built cannot be changed: name the function that makes it")

@@ -24,7 +24,7 @@ SLOWEST = 5.0
 """Longest pause in seconds before the replacement of an engine that failed immediately after its start."""
 
 
-def keep_running(start: Callable[[str], Any], listen: str) -> int:
+def keep_running(start: Callable[[str], object], listen: str) -> int:
     """Run `start(address)`, which returns an actor, in a child, until this process receives a signal to end. Returns the exit status.
 
     If a child ends by itself, its exit status is returned: then another attempt would fail, too.

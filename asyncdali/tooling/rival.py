@@ -16,7 +16,10 @@ import sys
 import time
 import types
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
 
 
 class _StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -68,7 +71,7 @@ def _pipeline(file: str, name: str, settings: dict[str, Any], arguments: tuple[s
     return pipeline
 
 
-def _run(pipeline: Any, iterations: int) -> dict[str, float]:
+def _run(pipeline: Pipeline, iterations: int) -> dict[str, float]:
     samples = 0
     start, used = time.perf_counter(), time.process_time()
     for _ in range(iterations):

@@ -18,18 +18,21 @@ import typing
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..messages.notices import near
 from ..options import PipelineOptions
 from .program import ProgramError, innermost, name_of
+
+if TYPE_CHECKING:
+    import argparse
 
 _UNKNOWN = object()
 _BOOLEANS = {"true": True, "yes": True, "1": True, "on": True, "false": False, "no": False, "0": False, "off": False}
 _SEQUENCES = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 
 
-def add_argument(parser: Any) -> None:
+def add_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--set`` to the parser of a command."""
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE",
@@ -76,7 +79,7 @@ def shown(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value if type(value) in (bool, int, float, str, list, type(None)) else str(value) for name, value in values.items()}
 
 
-def _declared(function: Callable[..., Any]) -> tuple[dict[str, tuple[Any, Any]], bool]:
+def _declared(function: Callable[..., object]) -> tuple[dict[str, tuple[object, object]], bool]:
     """Annotation and default of each argument, and whether the function takes others, too."""
     found = dict(_options(function))
     open_ended = False
@@ -92,7 +95,7 @@ def _declared(function: Callable[..., Any]) -> tuple[dict[str, tuple[Any, Any]],
     return found, open_ended
 
 
-def _options(function: object) -> dict[str, tuple[Any, Any]]:
+def _options(function: object) -> dict[str, tuple[object, object]]:
     """The options of pipelines, for functions made by @pipeline_def."""
     if not getattr(innermost(function), "_is_pipeline_def", False):
         return {}
@@ -100,12 +103,12 @@ def _options(function: object) -> dict[str, tuple[Any, Any]]:
     return {item.name: (hints[item.name], _UNKNOWN if item.default is MISSING else item.default) for item in fields(PipelineOptions)}
 
 
-def _kind_of(default: object) -> Any:
+def _kind_of(default: object) -> object:
     """The type that a default declares. None and objects that no text describes declare nothing."""
     return type(default) if isinstance(default, (bool, int, float, str, list, tuple, dict, Path, enum.Enum)) else Any
 
 
-def _value(text: str, kind: object) -> Any:
+def _value(text: str, kind: object) -> object:
     """The text as a value of a type. _UNKNOWN: it is none."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any or kind is object:
@@ -125,7 +128,7 @@ def _value(text: str, kind: object) -> Any:
     return _plain(text, kind if isinstance(kind, type) else origin)
 
 
-def _plain(text: str, kind: object) -> Any:
+def _plain(text: str, kind: object) -> object:
     """The same for types without parameters."""
     if kind is bool:
         return _BOOLEANS.get(text.lower(), _UNKNOWN)
@@ -149,7 +152,7 @@ def _plain(text: str, kind: object) -> Any:
     return text if literal is _UNKNOWN else literal  # a type of the user's, which checks the value itself
 
 
-def _sequence(text: str, kind: type, inner: tuple[Any, ...]) -> Any:
+def _sequence(text: str, kind: type, inner: tuple[object, ...]) -> object:
     literal = _literal(text)
     if not isinstance(literal, (list, tuple)):
         return _UNKNOWN
@@ -161,7 +164,7 @@ def _sequence(text: str, kind: type, inner: tuple[Any, ...]) -> Any:
     return _UNKNOWN if any(value is _UNKNOWN for value in values) else kind(values)
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str) -> object:
     """The value of a literal of JSON or Python; _UNKNOWN: a text without quotes."""
     for read in (json.loads, ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # of both: a text may be deep or long

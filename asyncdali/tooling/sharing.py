@@ -11,9 +11,12 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import machine
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
 
 CONSUMER, WORKERS, STAGES = "consumer", "workers", "stages"
 """Groups of threads: the calling thread, the worker threads, and all others (stage threads, streams, the loop)."""
@@ -106,7 +109,7 @@ def groups_of_threads(caller: int | None = None) -> dict[int, str]:
     return found
 
 
-def processes_of(pipeline: Any, own: int) -> list[int]:
+def processes_of(pipeline: Pipeline, own: int) -> list[int]:
     """Process `own`, the worker processes and the engines of a pipeline on this machine."""
     workers = [item["pid"] for item in pipeline.worker_statistics().get("workers", ())]
     engines = [item.pid for item in pipeline.statistics().engines if not item.address and item.pid]

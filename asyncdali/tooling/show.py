@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import settings
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..provenance.replayed import ReplayedStep
+    from .commands import Commands
     from .page_server import Wanted
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("show", help="make one step again without the steps before, and write a page about its samples")
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="the pipeline of the run, with its seed")

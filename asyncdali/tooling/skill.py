@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
+
+    from .commands import Commands
 
 PAGE = Path(__file__).resolve().parent.parent / "data" / "skill.md"
 """How to write, port, debug and tune a pipeline."""
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("skill", help="print how to write, port, debug and tune a pipeline, on one page for agents and people")
     parser.add_argument("--path", action="store_true", help="print where the page is, instead of the page")

@@ -15,6 +15,8 @@ from ..runtime.counting import serving
 if TYPE_CHECKING:
     import argparse
 
+    from .commands import Commands
+
 _PATIENCE = 10.0
 """Seconds for an answer. Engines of the job are asked, too."""
 
@@ -25,7 +27,7 @@ class TopError(RuntimeError):
     """The process cannot be observed."""
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("top", help="stages, queues, rates and slowest samples of a running job")
     parser.add_argument("pid", type=int, nargs="?", help=f"the job's process; it runs with {serving.VARIABLE}=1 (default: list all)")

@@ -11,9 +11,12 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncdali_workers.interrupts import uninterrupted
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
 
 _SAMPLING = 0.005
 _CONSUMER = "MainThread"
@@ -54,7 +57,7 @@ class TraceRecorder:
         """Record the current level of a quantity."""
         self.levels.append(Level(what, time, value))
 
-    def chrome(self) -> dict[str, Any]:
+    def chrome(self) -> dict[str, object]:
         """The trace as JSON data."""
         spans = sorted(self.spans, key=lambda span: span.began)
         lanes = {lane: number for number, lane in enumerate(sorted({span.lane for span in spans}, key=_rank))}
@@ -82,7 +85,7 @@ class TraceRecorder:
             json.dump(self.chrome(), file)
 
 
-def _arrows(spans: list[Span], lanes: dict[str, int], pid: int, start: int) -> list[dict[str, Any]]:
+def _arrows(spans: list[Span], lanes: dict[str, int], pid: int, start: int) -> list[dict[str, object]]:
     """Flow events through the spans of each iteration, in order of time. Iteration -1 means none."""
     events = []
     chains: dict[int, list[Span]] = {}
@@ -121,7 +124,7 @@ class WorkerSampler:
     Spans have the right length; their positions are exact to 5 ms.
     """
 
-    def __init__(self, pipeline: Any, recorder: TraceRecorder):
+    def __init__(self, pipeline: Pipeline, recorder: TraceRecorder):
         self._pipeline = pipeline
         self._recorder = recorder
         self._seen: dict[int, tuple[int, float]] = {}

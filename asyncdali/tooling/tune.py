@@ -25,7 +25,7 @@ import statistics
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from . import bench, machine, program, what_if
 from . import settings as set_values
 from .consumer import Consumer
 from .measure import Measurement
+
+if TYPE_CHECKING:
+    from .commands import Commands
 
 _ITERATIONS = 60
 _SECONDS = 0.5
@@ -62,7 +65,7 @@ _LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 Settings = dict[str, Any]
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("tune", help="find the fastest num_threads, prefetch_queue_depth, py_num_workers and engines")
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="a function made by @pipeline_def, or one that returns a Pipeline")

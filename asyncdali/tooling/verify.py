@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import settings
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..pipeline.front import Front
+    from .commands import Commands
     from .verifying import Fault
 
 _LIMIT = 600
 """Seconds that the run in another process may take."""
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     """Add the command to the command line's parser."""
     parser = commands.add_parser("verify", help="run a pipeline several times, restore it, and say what does not give the same stream")
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="the function that makes the pipeline")

@@ -89,7 +89,7 @@ def _from_python(value: object, kind: DALIDataType | None) -> tuple[np.ndarray, 
     return values.reshape(()) if scalar else values, kind
 
 
-def _enum_class(items: list[Any]) -> type | None:
+def _enum_class(items: list[object]) -> type | None:
     """The enumeration of all items; None if there are no enumeration members. TypeError for a mixture."""
     classes = {type(item) if isinstance(item, ENUM_CLASSES) else None for item in items}
     if classes <= {None}:
@@ -109,7 +109,7 @@ def _list_item(item: object) -> bool | float:
     return item
 
 
-def _list_kind(items: list[Any]) -> DALIDataType:
+def _list_kind(items: list[object]) -> DALIDataType:
     if not items or any(isinstance(item, float) for item in items):
         return DALIDataType.FLOAT
     return DALIDataType.BOOL if all(isinstance(item, bool) for item in items) else DALIDataType.INT32

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -75,7 +74,7 @@ class ToDtype(Transform):
         device: where the work is done.
     """
 
-    def __init__(self, dtype: Any, scale: bool = False, device: object = "cpu"):
+    def __init__(self, dtype: object, scale: bool = False, device: object = "cpu"):
         super().__init__(device)
         if not isinstance(dtype, (dict, torch.dtype)):
             raise ValueError(f"dtype is a torch.dtype, or a dict from class to torch.dtype, got {dtype!r}")
@@ -186,7 +185,7 @@ class Lambda(Transform):
     random = True  # the function may draw
     takes_arrays = True
 
-    def __init__(self, lambd: Callable[..., Any], *types: type):
+    def __init__(self, lambd: Callable[..., object], *types: type):
         super().__init__()
         if not callable(lambd):
             raise TypeError(f"Lambda needs a function, got {lambd!r}")

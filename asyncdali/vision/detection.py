@@ -72,7 +72,7 @@ class SetClampingMode(Transform):
         return needed_tv_tensors("SetClampingMode").wrap(raw(inpt), like=inpt, clamping_mode=self.clamping_mode)
 
 
-def default_labels(sample: Any) -> Any:
+def default_labels(sample: object) -> Any:
     """The labels of a sample: in a dict under a key that contains "label"; of several inputs in the second one. None if there are none."""
     if isinstance(sample, (tuple, list)):
         sample = sample[1] if len(sample) > 1 else sample[0]
@@ -115,7 +115,7 @@ class _Sanitizing(Transform):
         labels_function(labels_getter)
         self.labels_getter = labels_getter
 
-    def valid(self, objects: Any) -> torch.Tensor:
+    def valid(self, objects: object) -> torch.Tensor:
         """Which objects are kept."""
         raise NotImplementedError
 
@@ -217,7 +217,7 @@ class RandomIoUCrop(Transform):
                 if made is not None:
                     return made
 
-    def _window(self, height: int, width: int, corners: torch.Tensor, least: float) -> dict[str, Any] | None:
+    def _window(self, height: int, width: int, corners: torch.Tensor, least: float) -> dict[str, object] | None:
         shares = self.min_scale + (self.max_scale - self.min_scale) * torch.rand(2, generator=draws.generator())
         columns, rows = int(width * shares[0]), int(height * shares[1])
         if rows == 0 or columns == 0 or not self.min_aspect_ratio <= columns / rows <= self.max_aspect_ratio:

@@ -100,7 +100,7 @@ def family(declaration: Callable[Parameters, Result]) -> Callable[Parameters, Re
     return call
 
 
-def _named_input(family: Family, arguments: dict[str, Any]) -> Any:
+def _named_input(family: Family, arguments: dict[str, object]) -> object:
     for name in FIRST_NAMES:
         if name in arguments:
             return arguments.pop(name)
@@ -133,7 +133,7 @@ def torch_device(device: object) -> torch.device:
     return found
 
 
-def kernel(function: Callable[..., Any], *kinds: InputKind) -> Callable[[Kernel], Kernel]:
+def kernel(function: Callable[..., object], *kinds: InputKind) -> Callable[[Kernel], Kernel]:
     """Give a family its code for some kinds of inputs."""
     made = family_of(function)
 
@@ -145,12 +145,12 @@ def kernel(function: Callable[..., Any], *kinds: InputKind) -> Callable[[Kernel]
     return register
 
 
-def _adapted(family: Family, kind: InputKind, code: Callable[..., Any]) -> Callable[..., Any]:
+def _adapted(family: Family, kind: InputKind, code: Callable[..., object]) -> Callable[..., object]:
     if kind is InputKind.PICTURE:
         return code
     if kind is InputKind.TENSOR:
 
-        def of_tensor(inpt: torch.Tensor, *given: object, **arguments: Any) -> Any:
+        def of_tensor(inpt: torch.Tensor, *given: object, **arguments: object) -> Any:
             if inpt.ndim < 3:
                 raise TypeError(f"{family.name}: a tensor has channels, height and width as its last dimensions, got {described(inpt)}")
             return code(raw(inpt), *given, **arguments)
@@ -158,7 +158,7 @@ def _adapted(family: Family, kind: InputKind, code: Callable[..., Any]) -> Calla
         return of_tensor
     if kind in RASTERS:
 
-        def of_raster(inpt: torch.Tensor, *given: object, **arguments: Any) -> Any:
+        def of_raster(inpt: torch.Tensor, *given: object, **arguments: object) -> Any:
             made = code(raw(inpt), *given, **arguments)
             if isinstance(made, (tuple, list)):
                 return type(made)(wrapped(item, inpt) for item in made)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -255,7 +254,7 @@ class RandomRotation(Transform):
         )
 
 
-def _centre(center: object) -> Any:
+def _centre(center: object) -> object:
     if center is None:
         return None
     if not is_sequence(center):

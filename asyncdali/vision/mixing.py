@@ -42,7 +42,7 @@ class _Mixing(Transform):
         """Parameters for pictures of a size; `label_share` is that of the labels."""
         raise NotImplementedError
 
-    def mixed(self, pictures: torch.Tensor, params: dict[str, Any]) -> torch.Tensor:
+    def mixed(self, pictures: torch.Tensor, params: dict[str, object]) -> torch.Tensor:
         """Each picture mixed with the one before it."""
         raise NotImplementedError
 

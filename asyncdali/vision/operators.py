@@ -66,7 +66,7 @@ class Operator(Transform):
         for rule in cls.input_rules:
             rule.verify(data)
 
-    def __init__(self, device: str = "cpu", **arguments: Any):
+    def __init__(self, device: str = "cpu", **arguments: object):
         super().__init__(device)
         self.verify_args(**arguments)
         self._pipelines: dict[object, Pipeline] = {}
@@ -74,11 +74,11 @@ class Operator(Transform):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pipelines": {}}
 
-    def _kernel(self, data_input: Any) -> Any:
+    def _kernel(self, data_input: object) -> object:
         """The graph code."""
         raise NotImplementedError(f"{type(self).__name__} has no _kernel(data_input)")
 
-    def _invoke(self, data_input: Any) -> Any:
+    def _invoke(self, data_input: object) -> object:
         """The graph code behind preprocessing and checks."""
         preprocess = type(self).preprocess_data
         data = data_input if preprocess is None else preprocess(data_input)

@@ -130,7 +130,7 @@ class _Policy(Transform):
         made = [self.augmented(leaf) if is_wanted else leaf for leaf, is_wanted in zip(leaves, wanted, strict=True)]
         return rebuilt(whole, iter(made))
 
-    def augmented(self, picture: Any) -> Any:
+    def augmented(self, picture: object) -> Any:
         """The picture, changed."""
         raise NotImplementedError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from ..counts import Counts
 from ..limits import CHECKED, check
@@ -60,7 +59,7 @@ def make_slots(slots: Slots, sources: list[Source], predictions: list[Prediction
     slots.kept = len(leases)
 
 
-def learn(ticket: Ticket, batch: PoolBatch, key: list[Any] | None, prediction: Prediction, counts: Counts) -> None:
+def learn(ticket: Ticket, batch: PoolBatch, key: list[object] | None, prediction: Prediction, counts: Counts) -> None:
     """Learn from a received batch. Runs on the receiving thread, without the pool's lock. `key`: see `assembled`."""
     needed, size, busy = 0.0, 0, 0
     for answer in ticket.answers.values():

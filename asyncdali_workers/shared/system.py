@@ -44,7 +44,7 @@ class Memory:
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(self, address: int, size: int, owner: Any = None):
+    def __init__(self, address: int, size: int, owner: object = None):
         self.owner = owner
         self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
 

@@ -86,11 +86,11 @@ class SampleRunner(Runner):
         except BaseException as error:
             raise self._failure(error, task, index) from None
 
-    def _is_large(self, result: Any) -> bool:
+    def _is_large(self, result: object) -> bool:
         parts = [result] if self.source.num_outputs is None else components(result, self.outputs)
         return any(map(is_large, parts))
 
-    def _all_at_once(self, task: Task, first: Any, writer: SliceWriter) -> None:
+    def _all_at_once(self, task: Task, first: object, writer: SliceWriter) -> None:
         """Small samples: a tight loop over the callable, then one write per output."""
         results = [first]
         append, callback, claim = results.append, self.source.callback, self.claim
@@ -109,7 +109,7 @@ class SampleRunner(Runner):
         self._check_identity()
         self._write_all(task, results, writer)
 
-    def _write_all(self, task: Task, results: list[Any], writer: SliceWriter) -> None:
+    def _write_all(self, task: Task, results: list[object], writer: SliceWriter) -> None:
         if self.source.num_outputs is None:
             columns: list[Any] = [results]
         elif self._are_plain_tuples(results):
@@ -156,7 +156,7 @@ class SampleRunner(Runner):
         return Failure(error, sample, where)
 
 
-def is_large(sample: Any) -> bool:
+def is_large(sample: object) -> bool:
     """Whether a sample is large enough to be copied on its own.
 
     Callables may return anything; a class has an `nbytes` that is no number.
@@ -168,7 +168,7 @@ def is_large(sample: Any) -> bool:
 class BatchRunner(Runner):
     """``callback(iteration)`` or ``callback(BatchInfo)`` for a batch."""
 
-    def _result(self, task: Task) -> Any:
+    def _result(self, task: Task) -> object:
         self._begin()
         position = BatchInfo(task.iteration, task.epoch) if self.source.batch_info else task.iteration
         return self.source.callback(position)
@@ -228,7 +228,7 @@ class StreamRunner(BatchRunner):
         super().__init__(source, arena, claim, clock)
         self.stream = SourceStream(source, block, arena)
 
-    def _result(self, task: Task) -> Any:
+    def _result(self, task: Task) -> object:
         self.claim[SINCE] = 0  # repeating earlier requests has no time limit
         self.stream.prepare()
         self._begin()

@@ -42,7 +42,7 @@ def _load(owner: Any, state: Any, name: str) -> None:
         ) from error
 
 
-def same_state(one: Any, other: object) -> bool:
+def same_state(one: object, other: object) -> bool:
     """Whether two states are equal. Kinds of numbers and kinds of sequences may differ."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same_state(one[key], other[key]) for key in one)

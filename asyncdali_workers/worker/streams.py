@@ -43,7 +43,7 @@ class SourceStream:
         self._since += 1
         return batch
 
-    def _ask(self, epoch: int) -> Any:
+    def _ask(self, epoch: int) -> object:
         if self._stopped != NEVER and not (self.source.cycle is not None and epoch > self._stopped):
             raise StopIteration
         self._stopped = NEVER
@@ -60,12 +60,12 @@ class SourceStream:
                 raise
         return batch
 
-    def _next(self) -> Any:
+    def _next(self) -> object:
         assert self._iterator is not None
         self._fresh = False
         return next(self._iterator)
 
-    def _next_of_new(self) -> Any:
+    def _next_of_new(self) -> object:
         """The first batch of a new round. An empty round is the end of the stream."""
         return self._next()
 
@@ -77,7 +77,7 @@ class SourceStream:
         if self.source.cycle == "raise":
             self._stopped = epoch
 
-    def _iterate(self) -> Iterator[Any]:
+    def _iterate(self) -> Iterator[object]:
         callback = self.source.callback
         if is_generator_function(callback) or not is_iterable(callback):
             return iter(callback())

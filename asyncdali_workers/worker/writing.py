@@ -287,7 +287,7 @@ def _checked(shape: tuple[int, ...], dtype: np.dtype, size: int, sample: int | N
     return f"a sample of shape {shape} ({dtype})"
 
 
-def disagreement(what: str, output: int, one: tuple[int, Any], other: tuple[int, Any]) -> Refused:
+def disagreement(what: str, output: int, one: tuple[int, object], other: tuple[int, object]) -> Refused:
     error = Refused(
         f"the samples of a batch must agree in {what}: sample {one[0]} has {one[1]!s}, sample {other[0]} has {other[1]!s} (output {output})"
     )

@@ -45,7 +45,7 @@ class SignedBin:
         return SignedBin(self._bin, _of_stage(self.random_sign, stage), _of_stage(self.signed_magnitude_idx, stage), stage)
 
 
-def _of_stage(value: object, stage: int | None) -> Any:
+def _of_stage(value: object, stage: int | None) -> object:
     return value if stage is None or not isinstance(value, DataNode) else value[stage]
 
 

@@ -26,7 +26,7 @@ class Policy:
     renamed: "0__rotate", "1__shear_x" ... Raises TypeError and ValueError for invalid arguments.
     """
 
-    def __init__(self, name: str, num_magnitude_bins: int, sub_policies: Sequence[Sequence[Sequence[Any]]]):
+    def __init__(self, name: str, num_magnitude_bins: int, sub_policies: Sequence[Sequence[Sequence[object]]]):
         self.name = name
         if not isinstance(num_magnitude_bins, (int, np.integer)) or num_magnitude_bins < 1:
             raise ValueError(f"policy {name!r}: num_magnitude_bins must be a positive integer, got {num_magnitude_bins!r}")

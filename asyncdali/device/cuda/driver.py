@@ -334,7 +334,7 @@ class _Exported:
     def __init__(self, capsule: object, device: int):
         self._capsule, self._device = capsule, device
 
-    def __dlpack__(self, **options: object) -> Any:
+    def __dlpack__(self, **options: object) -> object:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

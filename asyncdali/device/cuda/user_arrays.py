@@ -52,12 +52,12 @@ class UserArrays:
         """A sample as a CuPy array."""
         return self._driver.view(self._array(batch, sample))
 
-    def capsule(self, batch: Batch, sample: int) -> Any:
+    def capsule(self, batch: Batch, sample: int) -> object:
         """A sample as a DLPack capsule."""
         return self._driver.export(self._array(batch, sample), {})
 
     @contextlib.contextmanager
-    def current(self, function: Callable[..., Any]) -> Iterator[None]:
+    def current(self, function: Callable[..., object]) -> Iterator[None]:
         """Make the stream current within the block: CuPy's, and that of the framework of `function` (its method ``on_stream``)."""
         handle, index = self._stream.handle, self._device.index
         on_stream = getattr(function, "on_stream", None)

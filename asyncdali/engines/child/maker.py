@@ -122,7 +122,7 @@ class Maker:
         assert isinstance(self.executor.placement, OnLoop)
         self.executor.placement.admit_here(record)
 
-    def _record(self, header: Header, fed: Callable[[Any], Batch], pulled: dict[str, Batch]) -> Record:
+    def _record(self, header: Header, fed: Callable[[object], Batch], pulled: dict[str, Batch]) -> Record:
         first, stop = header["slice"]
         samples = header["n"]
         if not 0 <= first <= stop <= samples:

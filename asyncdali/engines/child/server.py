@@ -64,7 +64,7 @@ class EngineServer:
 
     # --- requests
 
-    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
+    def _guarded(self, function: Callable[..., None], *args: object) -> None:
         """Call a method of this class. A bug ends the engine: the training process detects the end, and does not wait forever."""
         try:
             function(*args)
@@ -107,7 +107,7 @@ class EngineServer:
 
     # --- answers
 
-    def _finished(self, header: dict[str, Any], batches: list[Batch]) -> None:
+    def _finished(self, header: dict[str, object], batches: list[Batch]) -> None:
         frame = Frame()
         try:
             if batches:
@@ -147,7 +147,7 @@ class EngineServer:
         except OSError:
             self._ended()
 
-    def _lend(self, owner: Any) -> int:
+    def _lend(self, owner: object) -> int:
         number = next(self._leases)
         self._lent[number] = owner
         return number

@@ -35,7 +35,7 @@ class Spans:
     def level(self, what: str, time: int, value: int) -> None:
         """Ignored: the training process records how many iterations are ready."""
 
-    def take(self) -> list[list[Any]]:
+    def take(self) -> list[list[object]]:
         """The spans added since the last call, as JSON data."""
         with self._lock:
             found, self._found = self._found, []

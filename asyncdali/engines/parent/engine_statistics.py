@@ -14,7 +14,7 @@ ANSWERS = 1.0
 """Seconds that :func:`statistics` waits for the engines' own numbers. A busy engine answers after its iteration."""
 
 
-def statistics(loader: Loader) -> list[dict[str, Any]]:
+def statistics(loader: Loader) -> list[dict[str, object]]:
     """The work of each engine. For an engine that does not answer within a second, only the part known in this process."""
     found: dict[int, dict[str, Any]] = {}
     done = threading.Event()

@@ -231,7 +231,7 @@ class Receiver:
         return True
 
     @staticmethod
-    def _make(function: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def _make(function: Callable[..., object], args: tuple[object, ...]) -> None:
         try:
             function(*args)
         except BaseException:  # a bug in the runtime: the thread must not end silently

@@ -74,7 +74,7 @@ class Sender:
             pass  # the engine has ended, and its socket reports the end; the socket's buffer always has room for all requests in flight
         self._loader.faults.watch_soon()
 
-    def outer(self, engine: EngineProcess, blocks: Mapping[int, int]) -> tuple[dict[str, Any], list[int]]:
+    def outer(self, engine: EngineProcess, blocks: Mapping[int, int]) -> tuple[dict[str, object], list[int]]:
         """Fields that every message has: leases that ended, new blocks, and freed blocks."""
         header: dict[str, Any] = {}
         gone = self._loader.pool.own.take_gone()

@@ -50,7 +50,7 @@ class Call:
         """Note that the engine has been asked. When nothing needs the batch any more, the token is appended to `returned`."""
         self.held = Lease(None, self.token, returned, 0)
 
-    def answered(self, nodes: dict[str, list[Any]]) -> None:
+    def answered(self, nodes: dict[str, list[object]]) -> None:
         self._nodes = nodes
         self._finish()
 
@@ -82,7 +82,7 @@ class BatchElsewhere(Batch):
         super().__init__(np.zeros((count, ndim), np.int64), DALIDataType(dtype), layout)
         self.call = call
 
-    def fill(self) -> list[Any] | None:
+    def fill(self) -> list[object] | None:
         """Type and layout of an empty batch (``Port.check``)."""
         return None if len(self) else [int(self.dtype), self.ndim, self.layout]
 

@@ -130,7 +130,7 @@ class _Pinned(Mapping):
 
     __slots__ = ("pin",)
 
-    def __init__(self, descriptor: int, size: int, pin: Callable[[int, int], Any]):
+    def __init__(self, descriptor: int, size: int, pin: Callable[[int, int], object]):
         super().__init__(descriptor, 0, size, huge_place(size))
         self.pin = pin(self.address, size)
 

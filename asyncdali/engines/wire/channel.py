@@ -80,7 +80,7 @@ def opened(descriptor: int) -> socket.socket:
     return channel
 
 
-def message(header: dict[str, Any], body: bytes = b"") -> bytes:
+def message(header: dict[str, object], body: bytes = b"") -> bytes:
     """The bytes of a message."""
     text = _encode(header).encode()
     return b"".join((_LENGTHS.pack(len(text), _LENGTHS.size + len(text) + len(body)), text, body))

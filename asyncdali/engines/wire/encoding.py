@@ -76,7 +76,7 @@ class Entries:
         rows = None if batch.rows is None else frame.add(np.ascontiguousarray(batch.rows, np.int64).tobytes())
         return [int(batch.dtype), batch.layout, count, ndim, extents, places, info, rows, *self._contents(batch, frame, extents)]
 
-    def _contents(self, batch: Batch, frame: Frame, extents: list[int] | None) -> list[Any]:
+    def _contents(self, batch: Batch, frame: Frame, extents: list[int] | None) -> list[object]:
         """The form of the contents, and where they are. `extents`: of every sample, if they are equal."""
         raise NotImplementedError
 
@@ -148,7 +148,7 @@ class PayloadPacker(Entries):
         self.payloads: list[list[memoryview]] = []
         self.keep: list[Any] = []
 
-    def _contents(self, batch: Batch, frame: Frame, extents: list[int] | None) -> list[Any]:
+    def _contents(self, batch: Batch, frame: Frame, extents: list[int] | None) -> list[object]:
         batch = batch.private()  # a user's array may change before it is sent
         if batch.values is not None:
             values = np.ascontiguousarray(batch.values)
@@ -171,7 +171,7 @@ class PayloadPacker(Entries):
             pieces = [_view(address, size) for address, size in zip(batch.addresses.tolist(), sizes.tolist()) if size]
         return self._payload(_PLACED, pieces, (batch, batch.memory_owner))
 
-    def _payload(self, kind: int, pieces: list[memoryview], owner: object) -> list[Any]:
+    def _payload(self, kind: int, pieces: list[memoryview], owner: object) -> list[object]:
         self.payloads.append(pieces)
         self.keep.append(owner)
         return [kind, len(self.payloads) - 1, 0, 0]
@@ -204,7 +204,7 @@ class Payloads:
     def __init__(self, memory: Sequence[np.ndarray]):
         self._memory = memory
 
-    def at(self, number: int, offset: int, size: int) -> tuple[int, Any]:
+    def at(self, number: int, offset: int, size: int) -> tuple[int, object]:
         """The address of a piece, and the object that keeps it alive. ValueError if the piece is not inside the payload."""
         if not 0 <= number < len(self._memory) or offset < 0 or size < 0 or offset + size > len(self._memory[number]):
             raise ValueError(f"payload {number} does not hold {size} bytes at {offset}")
@@ -215,7 +215,7 @@ class Payloads:
 class Places(Protocol):
     """Where large contents are."""
 
-    def at(self, number: int, offset: int, size: int) -> tuple[int, Any]:
+    def at(self, number: int, offset: int, size: int) -> tuple[int, object]:
         """The address of a piece, and the object that keeps it alive."""
 
 
@@ -332,7 +332,7 @@ class _Space(NamedTuple):
     number: int
     """Number of the lease."""
 
-    def taken(self, size: int) -> tuple[int, Any]:
+    def taken(self, size: int) -> tuple[int, object]:
         """The address of `size` bytes, and their owner."""
         address, mapping = self.blocks.at(self.block, self.begin, size)
         return address, mapping if self.lease is None else self.lease(mapping, self.number, size)

@@ -19,7 +19,7 @@ class EngineError(Told, RuntimeError):
         return EngineError, (str(self),)  # a combined class exists only in this process
 
 
-def packed(error: BaseException) -> dict[str, Any]:
+def packed(error: BaseException) -> dict[str, object]:
     """An error as JSON data: classes, arguments, attributes, notes, causes, members, and the traceback as text."""
     found: dict[str, Any] = described(error, without=(RaisedBefore,))
     return found

@@ -31,7 +31,7 @@ Description = dict[str, dict[str, str]]
 
 
 def description(
-    plan: Plan, options: PipelineOptions, seed: int, operators: Iterable[Any], far: Iterable[PlannedOperator] | None = None
+    plan: Plan, options: PipelineOptions, seed: int, operators: Iterable[object], far: Iterable[PlannedOperator] | None = None
 ) -> Description:
     """The description of this process. `operators` are the operators built for the part before the cut.
 

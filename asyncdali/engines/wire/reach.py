@@ -138,7 +138,7 @@ class _Walk:
         self._paths.add(path)
         return path
 
-    def _entry(self, value: object, at: str, waiting: list[tuple[str, Any]]) -> str | None:
+    def _entry(self, value: object, at: str, waiting: list[tuple[str, object]]) -> str | None:
         """The description of a value without what has a path of its own. That is appended to `waiting`."""
         parts: list[str] = []
 
@@ -337,7 +337,7 @@ def _names(code: CodeType) -> tuple[set[str], set[str], set[str]]:
     return found, attributes, imports
 
 
-def _source(module: str, around: dict[str, Any]) -> bytes | None:
+def _source(module: str, around: dict[str, object]) -> bytes | None:
     """The source of a module of the program that a function imports when it is called. None for installed modules."""
     package = around.get("__package__")
     names = [module, *([f"{package}.{module}"] if package else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...data_node import DataNode
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 UNDEFINED = MISSING
 
 
-def state_of(frame: Any, names: Sequence[str], global_names: Sequence[str]) -> dict[str, Any]:
+def state_of(frame: FrameType, names: Sequence[str], global_names: Sequence[str]) -> dict[str, Any]:
     """The variables of a frame; UNDEFINED if a variable has no value. Containers are copied, because writes in branches are undone."""
     local: Mapping[str, Any] = frame.f_locals
     found = {}

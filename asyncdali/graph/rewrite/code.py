@@ -47,7 +47,7 @@ def compiled_like(code: types.CodeType, node: Any, class_name: str | None) -> ty
     return replaced
 
 
-def as_written(function: Any) -> Any:
+def as_written(function: object) -> object:
     """The user's version of a function whose definition was rewritten with its enclosing function. Other objects are returned unchanged.
 
     For libraries that compile functions. RuntimeError if the source is not available.

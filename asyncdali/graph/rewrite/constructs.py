@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...data_node import DataNode
@@ -72,7 +73,10 @@ class Branches(Construct):
 
     symbolic = True
 
-    def __init__(self, call: RewrittenCall, test: DataNode, names: Any, live: Any, global_names: Any, line: int, after: tuple[str, ...]):
+    def __init__(
+        self, call: RewrittenCall, test: DataNode, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...],
+        line: int, after: tuple[str, ...],
+    ):  # fmt: skip
         check_predicate(test, "an `if` condition")
         super().__init__(call, names, live, global_names, line)
         self.after = after
@@ -104,7 +108,7 @@ class Branches(Construct):
         self.blocks.append(self.block)
         return BranchPass(side, not side, None if side else self.originals)
 
-    def _end(self, frame: Any) -> None:
+    def _end(self, frame: FrameType) -> None:
         """The branch has been traced."""
         self.call.jumping = None
         if self.block.fall is not None:
@@ -227,7 +231,7 @@ class Branches(Construct):
 class Body(Construct):
     """The steps of one pass through a loop's body that may `continue`."""
 
-    def __init__(self, call: RewrittenCall, names: Any, live: Any, global_names: Any, line: int):
+    def __init__(self, call: RewrittenCall, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...], line: int):
         super().__init__(call, names, live, global_names, line)
         self.passes = 0
 
@@ -245,7 +249,7 @@ class Body(Construct):
             raise StopIteration
         return self._join(sys._getframe(1))
 
-    def _join(self, frame: Any) -> BranchPass:
+    def _join(self, frame: FrameType) -> BranchPass:
         fall = self.block.fall
         if fall is not None:
             fall.value = state_of(frame, self.names, self.global_names)

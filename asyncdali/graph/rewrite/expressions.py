@@ -32,7 +32,7 @@ class _Expression(Open):
         self.scopes.current = self.sides[0 if side else 1]
         self.block = Block(self.scopes.current)
 
-    def end_side(self, value: Any) -> Leaf:
+    def end_side(self, value: object) -> Leaf:
         """An operand has been traced."""
         leaf = Leaf(self.scopes.current, value=frozen(value))
         leaf.writes = self.block.log.now()
@@ -74,25 +74,25 @@ class _Plain:
 
     __slots__ = ("first", "left", "more", "second")
 
-    def __init__(self, more: bool, left: Any = None):
+    def __init__(self, more: bool, left: object = None):
         self.more = self.first = more
         self.second = not more
         self.left = left
 
-    def right(self, value: Any) -> Any:
+    def right(self, value: object) -> object:
         return value
 
     def then(self, value: Any) -> Any:
         return value
 
-    def end(self, first: Any, second: Any) -> Any:
+    def end(self, first: object, second: object) -> object:
         return first if self.first else second
 
 
 _MORE, _OTHER = _Plain(True), _Plain(False)
 
 
-def and_(left: Any) -> Any:
+def and_(left: object) -> object:
     """``left and ...``"""
     if isinstance(left, DataNode):
         scopes = conditionals.active()
@@ -101,7 +101,7 @@ def and_(left: Any) -> Any:
     return _MORE if left else _Plain(False, left)
 
 
-def or_(left: Any) -> Any:
+def or_(left: object) -> object:
     """``left or ...``"""
     if isinstance(left, DataNode):
         scopes = conditionals.active()
@@ -110,7 +110,7 @@ def or_(left: Any) -> Any:
     return _Plain(False, left) if left else _MORE
 
 
-def not_(value: Any) -> Any:
+def not_(value: object) -> object:
     """``not value``"""
     if isinstance(value, DataNode):
         scopes = conditionals.active()
@@ -126,12 +126,12 @@ class _Choice(_Expression):
         check_predicate(test, "the condition of `... if ... else ...`")
         super().__init__(scopes, scopes.bring(test), True)
 
-    def then(self, value: Any) -> Any:
+    def then(self, value: Any) -> Leaf:
         leaf = self.end_side(value)
         self.enter(False)
         return leaf
 
-    def end(self, first: Leaf, second: Any) -> Any:
+    def end(self, first: Leaf, second: object) -> object:
         ends = (first, self.end_side(second))
         self.close()
         if first.writes or ends[1].writes:
@@ -160,7 +160,7 @@ _ADVICE = {
 }
 
 
-def plain(test: Any, where: str) -> Any:
+def plain(test: object, where: str) -> object:
     """A condition that must not be a node. The TypeError says what to do instead."""
     if isinstance(test, DataNode) and conditionals.active() is not None:
         what = {"while": "a condition of `while`", "deep": "an `if`"}.get(where, f"a condition in a {where}")
@@ -168,12 +168,12 @@ def plain(test: Any, where: str) -> Any:
     return test
 
 
-def is_node(value: Any) -> bool:
+def is_node(value: object) -> bool:
     """Whether an assertion concerns a node."""
     return isinstance(value, DataNode) and conditionals.active() is not None
 
 
-def assert_node(test: DataNode, *message: Any) -> None:
+def assert_node(test: DataNode, *message: object) -> None:
     """``assert test, message``: checked for every sample of the branch when the pipeline runs."""
     from ... import operators
     from ..node import make

@@ -77,9 +77,9 @@ def names_of_inner_functions(body: Sequence[ast.AST]) -> Names:
     return found
 
 
-def _free_names(function: Any) -> Names:
+def _free_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Names:
     """Names that a function uses without binding them."""
-    body: list[ast.AST] = [function.body] if isinstance(function, ast.Lambda) else function.body
+    body: list[ast.AST] = [function.body] if isinstance(function, ast.Lambda) else list(function.body)
     own: set[str] = set(assigned(body))
     arguments = function.args
     own.update(item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
@@ -110,7 +110,7 @@ def continues(body: Sequence[ast.AST]) -> bool:
 class Liveness:
     """``after[id(statement)]``: names read after an `if` or a loop. ``ends[id(loop)]``: names read after the end of a loop's body."""
 
-    def __init__(self, function: Any):
+    def __init__(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         self.after: dict[int, Names] = {}
         self.ends: dict[int, Names] = {}
         body = [ast.Return(function.body)] if isinstance(function, ast.Lambda) else function.body
@@ -129,7 +129,7 @@ class Liveness:
             out = self._statement(statement, out) | self._handlers
         return out
 
-    def _statement(self, node: Any, out: Names) -> Names:
+    def _statement(self, node: ast.stmt, out: Names) -> Names:
         if isinstance(node, ast.If):
             self.after[id(node)] = out
             return read_names(node.test) | self._block(node.body, out) | self._block(node.orelse, out)
@@ -166,7 +166,7 @@ class Liveness:
             kills.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
         return (out - kills) | uses | self.always
 
-    def _loop(self, node: Any, out: Names) -> Names:
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, out: Names) -> Names:
         self.after[id(node)] = out
         done = self._block(node.orelse, out)
         targets, uses = NONE, read_names(node.test) if isinstance(node, ast.While) else NONE
@@ -183,7 +183,7 @@ class Liveness:
         self.ends[id(node)] = head
         return head if isinstance(node, ast.While) else head | read_names(node.iter) | read_names(node.target)
 
-    def _try(self, node: Any, out: Names) -> Names:
+    def _try(self, node: ast.Try, out: Names) -> Names:
         final = self._block(node.finalbody, out)
         handlers = [(self._block(handler.body, final) - {handler.name}) | read_names(handler.type) for handler in node.handlers]
         caught = NONE.union(*handlers) | (final if node.finalbody else NONE)
@@ -193,7 +193,7 @@ class Liveness:
         self._handlers, self._finally = previous, before
         return done | caught
 
-    def _with(self, node: Any, out: Names) -> Names:
+    def _with(self, node: ast.With | ast.AsyncWith, out: Names) -> Names:
         """A context manager may suppress an exception, so the following statements may run after any statement of the body."""
         previous, self._handlers = self._handlers, self._handlers | out
         before, self._finally = self._finally, self._finally | out
@@ -203,7 +203,7 @@ class Liveness:
             live |= read_names(item.context_expr) | (read_names(item.optional_vars) if item.optional_vars else NONE)
         return live
 
-    def _case(self, case: Any, out: Names) -> Names:
+    def _case(self, case: ast.match_case, out: Names) -> Names:
         return self._block(case.body, out) | read_names(case.guard) | read_names(case.pattern)
 
 

@@ -50,7 +50,7 @@ class RewrittenCall(Open):
             return TRUE if test else FALSE
         return Branches(self, test, names, live, global_names, line, after)
 
-    def body(self, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...], line: int) -> Any:
+    def body(self, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...], line: int) -> Body:
         """The steps of one pass through the body of a loop."""
         return Body(self, names, live, global_names, line)
 
@@ -79,7 +79,7 @@ class RewrittenCall(Open):
         block.stops_at(leaf)
         self.jumping = kind
 
-    def writes(self) -> dict[Any, Any]:
+    def writes(self) -> dict[object, object]:
         """The current values of everything that was written in the open constructs of this call."""
         found: dict[Any, Any] = {}
         for entry in (self, *self._above()):
@@ -117,7 +117,7 @@ class RewrittenCall(Open):
 
     # --- the end
 
-    def leave(self, value: Any = None, fell: bool = False, line: int = 0) -> Any:
+    def leave(self, value: object = None, fell: bool = False, line: int = 0) -> object:
         """The function ends with `value` for the remaining samples. Returns the value for all samples."""
         above = self._above()
         if self.block.split_up or any(entry.block.split_up for entry in above):
@@ -133,7 +133,7 @@ class RewrittenCall(Open):
         self._finish()
         return value
 
-    def leave_all(self) -> Any:
+    def leave_all(self) -> object:
         """The function ends because all samples have returned."""
         value = self._result()
         self._finish()
@@ -143,7 +143,7 @@ class RewrittenCall(Open):
         del self.scopes.open[self.scopes.open.index(self) :]
         self.scopes.current = self.outer
 
-    def _result(self) -> Any:
+    def _result(self) -> object:
         """The merged value of all returned values."""
         self.jumping = None
         root, log = self.block.root, self.block.log
@@ -202,7 +202,7 @@ class _PlainCall:
     def branches(self, test: object, *rest: object) -> Any:
         return TRUE if test else FALSE
 
-    def body(self, *rest: Any) -> Any:
+    def body(self, *rest: Any) -> _PlainBody:
         return _PlainBody(self)
 
     def returning(self, value: object, line: int) -> bool:
@@ -216,7 +216,7 @@ class _PlainCall:
 
     stops = RewrittenCall.stops
 
-    def leave(self, value: Any = None, fell: bool = False, line: int = 0) -> Any:
+    def leave(self, value: object = None, fell: bool = False, line: int = 0) -> object:
         return value
 
     def mark(self) -> int:
@@ -244,7 +244,7 @@ def _continued(entry: Open) -> bool:
     return isinstance(entry, Body) and any(leaf.kind == CONTINUE and leaf.loop is entry for leaf in leaves(entry.block.root))
 
 
-def enter() -> Any:
+def enter() -> object:
     """A call of a rewritten function begins."""
     scopes = conditionals.active()
     return _PlainCall() if scopes is None else RewrittenCall(scopes)

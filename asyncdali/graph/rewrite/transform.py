@@ -75,13 +75,13 @@ class Rewriter:
             ast.copy_location(item, node.body[-1])
         return [*head, begin, guarded]
 
-    def inner_lambda(self, node: ast.Lambda, around: Expressions) -> Any:
+    def inner_lambda(self, node: ast.Lambda, around: Expressions) -> ast.Call:
         node.args = around.generic_visit(node.args)  # type: ignore[assignment]
         inner = Rewriter(self.class_name, self.counter, self.deepest)
         node.body = inner.expression(node.body)
         return ast.copy_location(call(RUNTIME, "made", node), node)
 
-    def _inner_function(self, node: Any) -> list[ast.stmt]:
+    def _inner_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
         unconverted = any(_is_do_not_convert(item) for item in node.decorator_list)
         node.decorator_list = [self._decorator(item) for item in node.decorator_list]
         node.args.defaults = [self.expression(item) for item in node.args.defaults]
@@ -115,7 +115,7 @@ class Rewriter:
                 made.append(ast.fix_missing_locations(ast.copy_location(item, statement)) if not hasattr(item, "lineno") else item)
         return made
 
-    def statement(self, node: Any) -> list[ast.stmt]:
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
         special = getattr(self, f"_{type(node).__name__.lower()}", None)
         if special is not None:
             statements: list[ast.stmt] = special(node)
@@ -212,13 +212,13 @@ class Rewriter:
     def _break(self, node: ast.Break) -> list[ast.stmt]:
         return self._loop_jump(node, "breaking", [])
 
-    def _loop_jump(self, node: ast.stmt, name: str, arguments: list[Any]) -> list[ast.stmt]:
+    def _loop_jump(self, node: ast.stmt, name: str, arguments: list[ast.expr]) -> list[ast.stmt]:
         innermost = next((item for item in reversed(self.within) if item != "if"), None)
         if innermost != "body":
             return [node]
         return [at_line(item, node) for item in (ast.Expr(call(CALL, name, *arguments)), self._escape())]
 
-    def _loop(self, node: Any) -> list[ast.stmt]:
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> list[ast.stmt]:
         if isinstance(node, ast.While):
             node.test = ast.copy_location(call(RUNTIME, "plain", self.expression(node.test), "while"), node.test)
         else:
@@ -256,7 +256,7 @@ class Rewriter:
         check = ast.If(call(RUNTIME, "is_node", load(kept)), [of_node], [usual])
         return [at_line(ast.If(load("__debug__"), [keep, check], []), node)]
 
-    def _try_statement(self, node: Any) -> list[ast.stmt]:
+    def _try_statement(self, node: ast.Try) -> list[ast.stmt]:
         marked = self.temporary()
         guard = self.guards
         node.body = self.block(node.body)
@@ -271,7 +271,7 @@ class Rewriter:
     def _mark(self, name: str) -> ast.stmt:
         return ast.Assign([store(name)], call(CALL, "mark"))
 
-    def _with(self, node: Any) -> list[ast.stmt]:
+    def _with(self, node: ast.With | ast.AsyncWith) -> list[ast.stmt]:
         """A context manager may suppress an exception."""
         for item in node.items:
             item.context_expr = self.expression(item.context_expr)
@@ -284,14 +284,14 @@ class Rewriter:
 
     _asyncwith = _with
 
-    def _match(self, node: Any) -> list[ast.stmt]:
+    def _match(self, node: ast.Match) -> list[ast.stmt]:
         node.subject = self.expression(node.subject)
         for case in node.cases:
             case.guard = self.expression(case.guard)
             case.body = self.block(case.body)
         return [node]
 
-    def _global(self, node: Any) -> list[ast.stmt]:
+    def _global(self, node: ast.Global | ast.Nonlocal) -> list[ast.stmt]:
         return [node] if self.in_class_body else [at_line(ast.Pass(), node)]
 
     _nonlocal = _global

@@ -22,7 +22,7 @@ class Expressions(ast.NodeTransformer):
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         return self.owner.inner_lambda(node, self)
 
-    def visit_Call(self, node: ast.Call) -> Any:
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         node.func = ast.copy_location(call(RUNTIME, "call", node.func), node.func)
         return node
@@ -43,7 +43,7 @@ class Expressions(ast.NodeTransformer):
         test = ast.Attribute(ast.NamedExpr(store(kept), call(RUNTIME, name, left)), "more", ast.Load())
         return ast.copy_location(ast.IfExp(test, call(kept, "right", right), attribute_of(kept, "left")), node)
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         return ast.copy_location(call(RUNTIME, "not_", node.operand), node) if isinstance(node.op, ast.Not) else node
 
@@ -63,7 +63,7 @@ class Expressions(ast.NodeTransformer):
             result = self._short_circuit("and_", part, result, node)
         return result
 
-    def visit_IfExp(self, node: ast.IfExp) -> Any:
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         """``(t := choose(c)).end(t.then(a) if t.first else None, b if t.second else None)``"""
         if self.no_walrus or suspends(node.body, node.orelse) or is_plain_test(node.test):
             return self.generic_visit(node)
@@ -98,10 +98,10 @@ class Expressions(ast.NodeTransformer):
     def visit_Dict(self, node: ast.Dict) -> Any:
         return self._born(self.generic_visit(node))
 
-    def visit_List(self, node: ast.List) -> Any:
+    def visit_List(self, node: ast.List) -> ast.AST:
         self.generic_visit(node)
         return self._born(node) if isinstance(node.ctx, ast.Load) else node
 
-    def _born(self, node: Any) -> Any:
+    def _born(self, node: Any) -> ast.Call:
         """A new list or dictionary. The branch that makes it may write to it."""
         return ast.copy_location(call(RUNTIME, "born", node), node)

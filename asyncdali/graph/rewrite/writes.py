@@ -33,7 +33,7 @@ class WrittenPlace:
         self.key = key
         self.attribute = attribute
 
-    def identity(self) -> Any:
+    def identity(self) -> object:
         """Equal for equal places."""
         key = self.key
         try:
@@ -95,7 +95,7 @@ class Log:
             self.places.setdefault(key, noted)
         self.born.update(inner.born)
 
-    def now(self) -> dict[Any, tuple[WrittenPlace, Any]]:
+    def now(self) -> dict[object, tuple[WrittenPlace, object]]:
         """The current values of the recorded places."""
         return {key: (place, frozen(place.read())) for key, (place, _) in self.places.items()}
 

@@ -189,7 +189,7 @@ class ImageDecoder(Operator):
 
     # --- lanes of a GPU
 
-    def settings(self) -> Any:
+    def settings(self) -> object:
         return None if self._lanes is None else self._lanes.save()
 
     def use_settings(self, data: object) -> None:

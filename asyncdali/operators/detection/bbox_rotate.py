@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
@@ -166,7 +164,7 @@ class BBoxRotate(Operator):
         return matrices, np.ascontiguousarray(spatial[:, ::-1]), np.ascontiguousarray(canvas[:, ::-1])
 
 
-def _refuse(wrong: Any, message: str, values: np.ndarray) -> None:
+def _refuse(wrong: np.ndarray | np.bool_, message: str, values: np.ndarray) -> None:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise SampleError(i, f"{message} {values[i].tolist()}")

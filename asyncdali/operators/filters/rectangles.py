@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class RectangleOperator(KernelOperator):
         raise TypeError("abstract")
 
 
-def _refuse(wrong: Any, message: str, values: np.ndarray) -> None:
+def _refuse(wrong: np.ndarray | np.bool_, message: str, values: np.ndarray) -> None:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise SampleError(i, f"{message}, got {values[i].tolist()}")

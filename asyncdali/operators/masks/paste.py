@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import Batch
@@ -64,6 +62,6 @@ class Paste(MovingOperator):
         return self.copied(pieces)
 
 
-def _refuse(wrong: Any, message: str) -> None:
+def _refuse(wrong: np.ndarray, message: str) -> None:
     if wrong.any():
         raise SampleError(int(np.flatnonzero(wrong)[0]), message)

@@ -114,7 +114,7 @@ class PythonOperator(Operator):
         answers = [self._outputs(self._call(k, row), k) for k, row in enumerate(rows)]
         return [[answer[j] for answer in answers] for j in range(self.spec.output_count)]
 
-    def _given(self, batch: Batch, sample: int) -> Any:
+    def _given(self, batch: Batch, sample: int) -> np.ndarray:
         """The function's arguments for a sample."""
         return batch.sample(sample)
 

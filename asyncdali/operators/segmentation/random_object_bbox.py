@@ -137,7 +137,7 @@ class RandomObjectBBox(StreamOperator, KernelOperator):
     def _explain(code: int, text: str, sample: int) -> str:
         return "there is not enough memory for the table of objects"
 
-    def _classes(self, arguments: Arguments) -> tuple[np.ndarray, Any, Any, Any]:
+    def _classes(self, arguments: Arguments) -> tuple[np.ndarray, object, object, object]:
         """Backgrounds int64[samples]; classes int64 and weights float32 of all samples, and the start of each sample's list (0: not
         given)."""
         backgrounds = arguments.scalars("background", np.int64)

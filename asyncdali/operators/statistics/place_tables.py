@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...compiled.tables import Field, Table
 from ...device.launch import Entry
 
@@ -27,6 +25,6 @@ def place_field(name: str, kind: str, meaning: str) -> Field:
     return Field(name, f"PLACE of {kind}", meaning, _PARTS)
 
 
-def placed(name: str, place: Place) -> dict[str, Any]:
+def placed(name: str, place: Place) -> dict[str, object]:
     """The words of :func:`place_field` by name."""
     return {f"{name}_{part}": entry for part, entry in zip(_PARTS, place, strict=True)}

@@ -212,7 +212,7 @@ class _Deviation(_Reduction):
     def _output_type(self, source: DALIDataType) -> DALIDataType:
         return DALIDataType.FLOAT
 
-    def _means(self, inputs: list[Batch], kept: np.ndarray) -> tuple[Any, Any]:
+    def _means(self, inputs: list[Batch], kept: np.ndarray) -> tuple[object, object]:
         means = inputs[1]
         count, wanted = means.shapes.prod(axis=1), kept.prod(axis=1)
         wrong = (count != wanted) & (count != 1)

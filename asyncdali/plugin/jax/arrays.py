@@ -43,7 +43,7 @@ def on_device(array: np.ndarray | jax.Array, device: object) -> jax.Array:
     return jax.device_put(array, device)
 
 
-def stacked(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[Any] | None) -> jax.Array:
+def stacked(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[object] | None) -> jax.Array:
     """An array [parts, samples, ...] for `jax.pmap`, each part on its device. Without devices all parts are on the default one."""
     if devices is None:
         return jnp.stack([on_device(part, None) for part in parts])
@@ -52,7 +52,7 @@ def stacked(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[Any] | No
     return jax.make_array_from_single_device_arrays((len(parts), *parts[0].shape), sharding, shards)
 
 
-def concatenated(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[Any]) -> jax.Array:
+def concatenated(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[object]) -> jax.Array:
     """An array [parts x samples, ...], each part on its device."""
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
     shards = [on_device(part, device) for part, device in zip(parts, devices, strict=True)]

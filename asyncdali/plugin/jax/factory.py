@@ -18,7 +18,7 @@ from .iterator import DALIGenericIterator, DALIGenericPeekableIterator
 
 @overload
 def data_iterator(
-    pipeline_fn: Callable[..., Any],
+    pipeline_fn: Callable[..., object],
     output_map: Sequence[str] | None = None,
     size: int = -1,
     reader_name: str | None = None,
@@ -27,7 +27,7 @@ def data_iterator(
     last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
     prepare_first_batch: bool = True,
     sharding: Sharding | None = None,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[object] | None = None,
     pmap_compatible: bool | None = None,
 ) -> Callable[..., DALIGenericIterator]: ...
 @overload
@@ -41,11 +41,11 @@ def data_iterator(
     last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
     prepare_first_batch: bool = True,
     sharding: Sharding | None = None,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[object] | None = None,
     pmap_compatible: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., DALIGenericIterator]]: ...
 def data_iterator(
-    pipeline_fn: Callable[..., Any] | None = None,
+    pipeline_fn: Callable[..., object] | None = None,
     output_map: Sequence[str] | None = None,
     size: int = -1,
     reader_name: str | None = None,
@@ -54,7 +54,7 @@ def data_iterator(
     last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
     prepare_first_batch: bool = True,
     sharding: Sharding | None = None,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[object] | None = None,
     pmap_compatible: bool | None = None,
 ) -> Any:
     """Turn a graph function into a function that returns a :class:`DALIGenericIterator` over its pipelines.
@@ -77,7 +77,7 @@ def data_iterator(
 
 @overload
 def peekable_data_iterator(
-    pipeline_fn: Callable[..., Any],
+    pipeline_fn: Callable[..., object],
     output_map: Sequence[str] | None = None,
     size: int = -1,
     reader_name: str | None = None,
@@ -86,7 +86,7 @@ def peekable_data_iterator(
     last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
     prepare_first_batch: bool = True,
     sharding: Sharding | None = None,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[object] | None = None,
     pmap_compatible: bool | None = None,
 ) -> Callable[..., DALIGenericPeekableIterator]: ...
 @overload
@@ -100,11 +100,11 @@ def peekable_data_iterator(
     last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
     prepare_first_batch: bool = True,
     sharding: Sharding | None = None,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[object] | None = None,
     pmap_compatible: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., DALIGenericPeekableIterator]]: ...
 def peekable_data_iterator(
-    pipeline_fn: Callable[..., Any] | None = None,
+    pipeline_fn: Callable[..., object] | None = None,
     output_map: Sequence[str] | None = None,
     size: int = -1,
     reader_name: str | None = None,
@@ -113,7 +113,7 @@ def peekable_data_iterator(
     last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
     prepare_first_batch: bool = True,
     sharding: Sharding | None = None,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[object] | None = None,
     pmap_compatible: bool | None = None,
 ) -> Any:
     """As :func:`data_iterator`, for :class:`DALIGenericPeekableIterator`."""

@@ -68,7 +68,7 @@ class DALIGenericIterator(BaseIterator):
         gpu = gpu_of(device)
         return None if gpu is None else gpu.get_stream_for_external_ready_events()
 
-    def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, np.ndarray | jax.Array]:
+    def _converted(self, outputs: tuple[object, ...], keep: int | None) -> dict[str, np.ndarray | jax.Array]:
         return {name: array_of(output, name) for name, output in zip(self.output_map, outputs, strict=True)}
 
     def _collected(self, converted: list[dict[str, np.ndarray | jax.Array]]) -> dict[str, jax.Array]:

@@ -33,7 +33,7 @@ class TorchDatasetSource:
     """
 
     def __init__(
-        self, dataset: Any, batch_size: int, shuffle: bool = False, seed: int = 0, shard_id: int = 0, num_shards: int = 1,
+        self, dataset: object, batch_size: int, shuffle: bool = False, seed: int = 0, shard_id: int = 0, num_shards: int = 1,
         last_batch_policy: LastBatchPolicy = LastBatchPolicy.PARTIAL, keys: Sequence[str] | None = None,
     ):  # fmt: skip
         if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
@@ -74,7 +74,7 @@ class TorchDatasetSource:
             wanted = order.take(range(start, stop), mode="wrap")
         return self._columns(self._items(wanted.tolist()))
 
-    def _items(self, indices: list[int]) -> list[Any]:
+    def _items(self, indices: list[int]) -> list[object]:
         if os.getpid() != self._made_in:  # in a worker: the other workers use its cores
             self._made_in = os.getpid()
             torch.set_num_threads(1)
@@ -101,13 +101,13 @@ class TorchDatasetSource:
         return tuple([_array(part) for part in column] for column in zip(*items, strict=True))
 
 
-def _kind(item: Any) -> str:
+def _kind(item: object) -> str:
     if isinstance(item, dict):
         return f"a dict with {list(item)}"
     return f"a {type(item).__name__}" + (f" of {len(item)}" if isinstance(item, (tuple, list)) else "")
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(value: object) -> np.ndarray:
     """A component of an item as an array. Numbers get the types that torch's default_collate gives them."""
     if isinstance(value, torch.Tensor):
         array: np.ndarray = value.detach().contiguous().numpy()

@@ -14,7 +14,7 @@ from ... import ops as _ops
 class _TorchFunction:
     """Wraps a function of torch tensors as a function of DLPack capsules. The operator takes the returned tensors without a copy."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., object]):
         if not callable(function):
             raise TypeError(f"`function` must be callable, got {type(function).__name__}")
         self.function = function
@@ -28,11 +28,11 @@ class _TorchFunction:
         return _exported(self.function(*map(_imported, arguments)))
 
 
-def _imported(argument: object) -> Any:
+def _imported(argument: object) -> object:
     return [torch.from_dlpack(item) for item in argument] if isinstance(argument, list) else torch.from_dlpack(argument)
 
 
-def _exported(result: object) -> Any:
+def _exported(result: object) -> object:
     """Convert the function's tensors to dense, detached tensors."""
     if isinstance(result, torch.Tensor):
         return result.detach().contiguous()

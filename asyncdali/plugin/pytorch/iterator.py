@@ -120,7 +120,7 @@ class DALIRaggedIterator(_TorchIterator):
         """The tag of each output."""
         return self._output_types or [self.DENSE_TAG] * len(self.output_map)
 
-    def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, Any]:
+    def _converted(self, outputs: tuple[object, ...], keep: int | None) -> dict[str, object]:
         kinds = self._output_types or [self.DENSE_TAG] * len(outputs)
         return {name: self._one(output, kind, name, keep) for name, output, kind in zip(self.output_map, outputs, kinds, strict=True)}
 

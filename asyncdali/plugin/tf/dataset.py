@@ -118,7 +118,7 @@ class DALIDataset(PipelineDataset):
         weakref.finalize(self, cursors.release).atexit = False  # not needed at exit: the pipelines close themselves
 
 
-def _renamed(old: str, value: object, new: str, given: object) -> Any:
+def _renamed(old: str, value: object, new: str, given: object) -> object:
     """The value of an argument that also has a deprecated name. ValueError if both are given."""
     if value is None:
         return given

@@ -62,7 +62,7 @@ class Signature:
         return list(arrays)
 
 
-def _each(value: object, count: int, what: str) -> list[Any]:
+def _each(value: object, count: int, what: str) -> list[object]:
     if value is None:
         return [None] * count
     values = list(value) if isinstance(value, (tuple, list)) else [value]

@@ -99,7 +99,7 @@ class _Image:
         self.rles: list[tuple[int, int, int, list[int]]] = []
 
 
-def _loaded(path: str) -> dict[str, Any]:
+def _loaded(path: str) -> dict[str, object]:
     try:
         data = json.loads(read_bytes(path, "JSON annotations file"))
     except (ValueError, RecursionError) as error:
@@ -123,13 +123,13 @@ def _naming(path: str, kind: str, number: int) -> Iterator[None]:
         raise RuntimeError(f"{path}: {kind} {number} is malformed: {error}") from None
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or not -_INT32 <= value < _INT32:
         raise ValueError(f"{value!r} is not a 32-bit integer")
     return int(value)
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     """A number that is finite as float32: JSON writers of Python also write NaN and Infinity."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_LARGEST <= value <= _LARGEST:
         shown = repr(value)
@@ -137,13 +137,13 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _object(entry: Any) -> dict[str, Any]:
+def _object(entry: object) -> dict[str, object]:
     if not isinstance(entry, dict):
         raise ValueError("the entry is not an object with names and values")
     return entry
 
 
-def _extent(entry: dict[str, Any], name: str, options: Options) -> int:
+def _extent(entry: dict[str, object], name: str, options: Options) -> int:
     """The height or the width of an image; 0 if it is missing and nothing needs it."""
     if entry.get(name) is None:
         if options.sized:
@@ -179,7 +179,7 @@ def _classes(data: dict[str, Any], path: str) -> dict[int, int]:
     return labels
 
 
-def _box(entry: dict[str, Any], image: _Image, options: Options) -> tuple[float, ...] | None:
+def _box(entry: dict[str, object], image: _Image, options: Options) -> tuple[float, ...] | None:
     given = entry["bbox"]
     if not isinstance(given, list) or len(given) != 4:
         raise ValueError(f"`bbox` must contain exactly 4 values (x, y, width, height), got {str(given)[:60]}")
@@ -227,7 +227,7 @@ def _add_masks(segmentation: Any, mask: int, image: _Image, options: Options) ->
         image.polygons.append((mask, first, len(image.vertices)))
 
 
-def decode_runs(counts: Any) -> list[int]:
+def decode_runs(counts: object) -> list[int]:
     """Run lengths from a list, or from the COCO tools' compressed text: 5 bits per character, differences to the run before the last."""
     if isinstance(counts, list):
         return [_integer(count) for count in counts]

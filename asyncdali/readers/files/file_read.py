@@ -53,7 +53,7 @@ class _Names(Sequence[str]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> str:
         start = int(self._starts[index])
         stop = start + int(np.argmin(self._block[start:] != 0))
         return os.fsdecode(self._block[start:stop].tobytes())

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from asyncdali_workers.shared.calls import processors
@@ -77,7 +76,7 @@ def list_files(folders: Sequence[str], suffixes: Sequence[str], fold: bool) -> L
         return Listing.joined([part for parts in pool.map(some, range(0, len(folders), _FOLDERS)) for part in parts])
 
 
-def _some(folders: Sequence[str], fixed: dict[str, Any], first: int, stop: int) -> Iterator[Listing]:
+def _some(folders: Sequence[str], fixed: dict[str, object], first: int, stop: int) -> Iterator[Listing]:
     from . import listing_kernels as kernels
 
     room = _Room(_ENTRIES, _BYTES)

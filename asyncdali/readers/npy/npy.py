@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class _Region:
     def given(self, name: str) -> bool:
         return name == "axes" or (name != "axis_names" and self._arguments.given(_roi_name(name)))
 
-    def rows(self, name: str, lengths: np.ndarray, default: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
+    def rows(self, name: str, lengths: np.ndarray, default: np.ndarray, dtype: object = np.float32) -> np.ndarray:
         return self._arguments.rows(_roi_name(name), lengths, default, dtype)
 
     def chosen_axes(self, name: str, ndim: int) -> tuple[np.ndarray, np.ndarray]:

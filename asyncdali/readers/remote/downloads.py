@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncdali_workers import limits
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 BLOCK = 1 << 20
 """Most bytes of a web server's answer that are read at a time."""
@@ -44,7 +47,9 @@ class Budget:
             self._next_look = self._taken + limits.CHECKED
 
 
-async def together(system: Any, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget) -> list[Any]:
+async def together(
+    system: AbstractFileSystem, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget
+) -> list[Any]:
     """Bytes or error of each range (the whole file if `stop` is None). fsspec's own method for several ranges leaves requests behind
     when it is cancelled."""
     import asyncio  # a slow import
@@ -52,19 +57,19 @@ async def together(system: Any, paths: Sequence[str], starts: Sequence[int], sto
     room = asyncio.Semaphore(_AT_A_TIME)
     one = _streamed if _is_web(system) else _in_pieces
 
-    async def in_turn(path: str, start: int, stop: int | None) -> Any:
+    async def in_turn(path: str, start: int, stop: int | None) -> bytes:
         async with room:
             return await one(system, path, start, stop, budget)
 
     return await asyncio.gather(*map(in_turn, paths, starts, stops), return_exceptions=True)
 
 
-def _is_web(system: Any) -> bool:
+def _is_web(system: AbstractFileSystem) -> bool:
     web = sys.modules.get("fsspec.implementations.http")  # a program with such a file system has already loaded the module
     return web is not None and isinstance(system, web.HTTPFileSystem)
 
 
-async def _streamed(system: Any, path: str, start: int, stop: int | None, budget: Budget) -> bytes:
+async def _streamed(system: AbstractFileSystem, path: str, start: int, stop: int | None, budget: Budget) -> bytes:
     """The request of fsspec's ``_cat_file``, but the answer is read in blocks."""
     options = dict(system.kwargs)
     if stop is not None:
@@ -107,7 +112,7 @@ async def _part_of(answer: Any, skip: int, size: int) -> bytes:
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
 
-async def _in_pieces(system: Any, path: str, start: int, stop: int | None, budget: Budget) -> bytes:
+async def _in_pieces(system: AbstractFileSystem, path: str, start: int, stop: int | None, budget: Budget) -> bytes:
     """A range; or a whole file, in one piece or two."""
     if stop is not None:
         budget.take(stop - start, stop - start)
@@ -127,7 +132,7 @@ async def _in_pieces(system: Any, path: str, start: int, stop: int | None, budge
     return first + await system._cat_file(path, start=len(first), end=len(first) + rest) if rest else first
 
 
-async def _is_empty(system: Any, path: str) -> bool:
+async def _is_empty(system: AbstractFileSystem, path: str) -> bool:
     try:
         result: bool = (await system._info(path))["size"] == 0
         return result
@@ -135,7 +140,9 @@ async def _is_empty(system: Any, path: str) -> bool:
         return False
 
 
-def one_by_one(system: Any, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget) -> list[Any]:
+def one_by_one(
+    system: AbstractFileSystem, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget
+) -> list[Any]:
     """The same for a synchronous file system. Some of them (caches) request several files at a time in ``cat_ranges``."""
     for start, stop in zip(starts, stops, strict=True):
         if stop is not None:
@@ -148,7 +155,7 @@ def one_by_one(system: Any, paths: Sequence[str], starts: Sequence[int], stops: 
     ]
 
 
-def _completed(system: Any, path: str, first: bytes, budget: Budget) -> bytes | Exception:
+def _completed(system: AbstractFileSystem, path: str, first: bytes, budget: Budget) -> bytes | Exception:
     """A whole file whose first piece is known, or the error of reading its rest."""
     try:
         budget.take(len(first), len(first))

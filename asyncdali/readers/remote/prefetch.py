@@ -83,7 +83,7 @@ class Fetches:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _settle(future: Future[Any], found: Any, error: BaseException | None) -> None:
+def _settle(future: Future[object], found: object, error: BaseException | None) -> None:
     try:
         if error is None:
             future.set_result(found)
@@ -100,7 +100,7 @@ class BatchesAhead:
     checkpoint), it is fetched when it is requested, and prediction starts again behind it.
     """
 
-    def __init__(self, order: SampleOrder | None, depth: int, fetch: Callable[[np.ndarray], Any], fetches: Fetches):
+    def __init__(self, order: SampleOrder | None, depth: int, fetch: Callable[[np.ndarray], object], fetches: Fetches):
         self._order, self._depth, self._fetch, self._fetches = order, depth, fetch, fetches
         self._ahead: deque[tuple[np.ndarray, Future[Any]]] = deque()
         self._next: OrderPosition | None = None  # behind the requested batches
@@ -125,5 +125,5 @@ class BatchesAhead:
         finally:
             del found  # the future keeps its error, whose traceback holds this frame
 
-    def _begin(self, indices: np.ndarray) -> Future[Any]:
+    def _begin(self, indices: np.ndarray) -> Future[object]:
         return self._fetches.begin(lambda: self._fetch(indices))

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from asyncdali_workers import limits
 from asyncdali_workers.shared.calls import REMOTE, memory
@@ -29,6 +29,9 @@ from ...access import climbs
 from ...errors import PipelineClosed
 from .downloads import Budget, one_by_one, together
 from .requests import check, pause, redirects_allowed, run
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
 _CHUNK = 1 << 22
@@ -156,14 +159,14 @@ async def _refuse_elsewhere(session: Any, context: Any, answer: Any) -> None:
         )
 
 
-def _asked(system: Any, method: str, *arguments: Any, **options: Any) -> Any:
+def _asked(system: AbstractFileSystem, method: str, *arguments: Any, **options: Any) -> Any:
     """The result of a file system's method. If the file system is asynchronous, the wait can be cancelled."""
     if _is_asynchronous(system):
         return run(getattr(system, f"_{method}")(*arguments, **options), system.loop)
     return getattr(system, method)(*arguments, **options)
 
 
-def _is_asynchronous(system: Any) -> bool:
+def _is_asynchronous(system: AbstractFileSystem) -> bool:
     """Not decided by `async_impl`: caching file systems copy the attributes of the file system that they cache."""
     from fsspec.asyn import AsyncFileSystem
 

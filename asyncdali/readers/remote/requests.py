@@ -49,7 +49,7 @@ class Requests:
             future.cancel()
 
     @contextmanager
-    def running(self, future: Future[Any]) -> Iterator[None]:
+    def running(self, future: Future[object]) -> Iterator[None]:
         """While the block runs, `future` is one of the requests."""
         with self._lock:
             self._running.add(future)
@@ -102,7 +102,7 @@ def run(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Any:
         raise
 
 
-def _result(future: Future[Any]) -> Any:
+def _result(future: Future[object]) -> object:
     while True:
         try:
             return future.result(0.5)  # short waits: a signal just before a wait is noticed when the wait ends

@@ -53,7 +53,7 @@ class Feature:
         nothing = self.default is None or (isinstance(self.default, str) and not self.default)
         return np.asarray(0 if nothing else self.default).astype(self.numpy)
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, object]:
         """Its fields as JSON data."""
         return {"shape": self.shape, "kind": self.kind, "default": self.default, "partial": self.partial}
 
@@ -86,7 +86,7 @@ def _shape(value: Sequence[int]) -> tuple[int, ...]:
     return extents
 
 
-def FixedLenFeature(shape: Sequence[int], dtype: int, default_value: Any) -> Feature:
+def FixedLenFeature(shape: Sequence[int], dtype: int, default_value: object) -> Feature:
     """A feature of one shape in all records; missing values are `default_value`."""
     feature = Feature(_shape(shape), _kind(dtype), default_value)
     _check_default(feature)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from .statistics import Statistics
 
@@ -74,7 +73,7 @@ def _head(name: str, text: str, kind: str) -> list[str]:
     return [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
 
 
-def _line(name: str, labels: Mapping[str, Any], value: float) -> str:
+def _line(name: str, labels: Mapping[str, object], value: float) -> str:
     shown = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
     return f"{name}{{{shown}}} {float(value):.15g}" if shown else f"{name} {float(value):.15g}"
 

@@ -268,7 +268,7 @@ class DeviceSegmentRun(SegmentRun):
         if ready:
             keep.append(self._device.launch_all(ready, self._commands, self._passing))
 
-    def _marks(self, timed: Timed) -> tuple[DeviceTimes | None, list[Any]]:
+    def _marks(self, timed: Timed) -> tuple[DeviceTimes | None, list[object]]:
         """The clock of the device's work, and the mark before this work. An untimed iteration has neither."""
         counters = self.segment.counters
         times = None if counters is None or timed is not Timed.PROCESSOR else counters.times

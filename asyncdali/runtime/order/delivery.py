@@ -54,7 +54,7 @@ class Delivery:
         executor: Executor,
         lists: OutputLists,
         repairs: Repairs | None,
-        positions: Mapping[str, Any],
+        positions: Mapping[str, object],
         check_open: Callable[[BaseException | None], None],
     ):
         """`repairs` replaces bad samples; None: an error fails its iteration. `check_open`: see ``Session.check_open``.
@@ -76,7 +76,7 @@ class Delivery:
         self._newest_taken = -1  # with overtaking: the largest index of an iteration that was taken
         self._turns = Turns()
 
-    def begin_at(self, positions: Mapping[str, Any]) -> None:
+    def begin_at(self, positions: Mapping[str, object]) -> None:
         """Before the first iteration: the stateful operators were brought to these positions."""
         self._positions = positions
 
@@ -148,7 +148,7 @@ class Delivery:
                     raise
             raise
 
-    def hand_over(self, stream: Any, keep: Callable[[Record, Any], None], overtaking: bool = False) -> None:
+    def hand_over(self, stream: object, keep: Callable[[Record, object], None], overtaking: bool = False) -> None:
         """Wait for the oldest iteration, and call ``keep(record, outputs)``, or ``keep(record, error)``. The consumer then moves on.
 
         After an interrupt the consumer knows whether it has the iteration. If it has, it calls :meth:`drop`. `overtaking`: wait for any
@@ -238,7 +238,7 @@ class Delivery:
         self._placement.wait(record, complete)
         return record
 
-    def _outputs(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def _outputs(self, record: Record, stream: object) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """The outputs of a finished iteration. Empty if it has an error; an error of delivering them becomes the iteration's error."""
         self.iterator_data = None  # the data of a checkpoint described the previous position
         repairs = self._repairs

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -383,7 +383,7 @@ class Executor:
         if state is not None and not job.is_pixels and self._beside is None:
             job.work(state)  # the stage thread helps, because planning waits for this job
 
-    def guarded(self, function: Callable[..., None], *args: Any) -> None:
+    def guarded(self, function: Callable[..., None], *args: object) -> None:
         """Call a part of the runtime that decides."""
         try:
             function(*args)

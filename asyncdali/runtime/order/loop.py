@@ -59,11 +59,11 @@ class LoopThread:
         """Schedule `function` on the loop's thread. May be called from any thread."""
         self.loop.call_soon_threadsafe(function, *args)
 
-    def call_later(self, seconds: float, function: Callable[..., Any], *args: Any) -> None:
+    def call_later(self, seconds: float, function: Callable[..., object], *args: object) -> None:
         """Call `function` in some seconds. To be called on the loop's thread."""
         self.loop.call_later(seconds, function, *args)
 
-    def add_reader(self, descriptor: int, function: Callable[..., Any], *args: Any) -> None:
+    def add_reader(self, descriptor: int, function: Callable[..., object], *args: object) -> None:
         """Call `function` whenever `descriptor` is readable. To be called on the loop's thread."""
         self.loop.add_reader(descriptor, function, *args)
 

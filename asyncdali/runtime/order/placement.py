@@ -61,7 +61,7 @@ class Runs(Protocol):
     caller_makes: bool
     """Whether the pipeline is such that a caller that waits may do the work: no thread would work at the same time."""
 
-    def guarded(self, function: Callable[..., None], *args: Any) -> None:
+    def guarded(self, function: Callable[..., None], *args: object) -> None:
         """Call a function that decides, and treat its errors."""
 
     def admit(self, record: Record) -> None:
@@ -91,11 +91,11 @@ class Placement:
         """Queue an iteration. Called on the user's thread; `awaited`: the caller is about to wait for it."""
         raise NotImplementedError
 
-    def decide(self, function: Callable[..., None], *args: Any) -> None:
+    def decide(self, function: Callable[..., None], *args: object) -> None:
         """Request a decision. Called on threads of the executor."""
         raise NotImplementedError
 
-    def request(self, function: Callable[..., None], *args: Any) -> None:
+    def request(self, function: Callable[..., None], *args: object) -> None:
         """Request a decision. Called on any thread; the decision is made on another one."""
         self._loop.call(self.decide, function, *args)
 
@@ -141,13 +141,13 @@ class OnLoop(Placement):
         """Begin an iteration. Called on the loop's thread."""
         self._executor.guarded(self._executor.admit, record)
 
-    def decide(self, function: Callable[..., None], *args: Any) -> None:
+    def decide(self, function: Callable[..., None], *args: object) -> None:
         self._loop.call(self._executor.guarded, function, *args)
 
-    def request(self, function: Callable[..., None], *args: Any) -> None:
+    def request(self, function: Callable[..., None], *args: object) -> None:
         self.decide(function, *args)
 
-    def receive(self, function: Callable[..., None], *args: Any) -> None:
+    def receive(self, function: Callable[..., None], *args: object) -> None:
         """Make the decision that a message of an engine asks for. Called on :attr:`thread`."""
         self._executor.guarded(function, *args)
 
@@ -200,7 +200,7 @@ class OnThreads(Placement):
     def _admit_queued(self, state: WorkerState | None = None) -> None:
         self.decide(self._executor.admit_all)
 
-    def decide(self, function: Callable[..., None], *args: Any) -> None:
+    def decide(self, function: Callable[..., None], *args: object) -> None:
         self._decisions.append((function, args))
         self._make_decisions()
         self._plan_waiting()
@@ -290,8 +290,8 @@ class Receiving(Protocol):
 
     def is_current(self) -> bool: ...
     def call(self, function: Callable[..., object], *args: Any) -> None: ...
-    def call_later(self, seconds: float, function: Callable[..., object], *args: Any) -> None: ...
-    def add_reader(self, descriptor: int, function: Callable[..., object], *args: Any) -> None: ...
+    def call_later(self, seconds: float, function: Callable[..., object], *args: object) -> None: ...
+    def add_reader(self, descriptor: int, function: Callable[..., object], *args: object) -> None: ...
     def remove_reader(self, descriptor: int) -> None: ...
     def help(self, record: Record, watch: CompletionWatch | None) -> None: ...
 
@@ -314,7 +314,7 @@ class BesideEngines(OnThreads):
         else:
             self.thread.call(self._admit_queued)
 
-    def receive(self, function: Callable[..., None], *args: Any) -> None:
+    def receive(self, function: Callable[..., None], *args: object) -> None:
         """Make the decision that a message of an engine asks for, after waiting for a thread that is deciding."""
         with self._deciding:
             self._decider = threading.get_ident()

@@ -296,7 +296,7 @@ class Producer:
 
     # --- feeding
 
-    def feed(self, node: Any, data: Any, layout: str | None, stream: Any = None) -> None:
+    def feed(self, node: object, data: object, layout: str | None, stream: object = None) -> None:
         """Queue a batch for a push-mode input; see ``Pipeline.feed_input``."""
         port = self.sources.port(node)
         batch = port.accepted(data, layout, stream)
@@ -311,7 +311,7 @@ class Producer:
             port.take_back(batch)
             raise
 
-    def feed_count(self, node: Any) -> int:
+    def feed_count(self, node: object) -> int:
         """Number of batches to feed before the first run."""
         self.sources.port(node)
         return self._depth

@@ -64,7 +64,7 @@ class FedSamples:
         """The index of what is at the place of a sample now."""
         return self._instead.get(sample, self.first + sample)
 
-    def made(self, failed: Callable[[str, int, int, Exception], None]) -> dict[str, Any]:
+    def made(self, failed: Callable[[str, int, int, Exception], None]) -> dict[str, object]:
         """The batches by input. `failed(input, sample, index, error)` is called if a source fails for a replacement; it may raise.
 
         NoReplacement: all replacements of a sample are bad.
@@ -150,7 +150,7 @@ class FedSamples:
         others = self._batches(number, [self._asked[index][number] for index in earlier.values()])
         return {name: _joined(self._fed[name], others[name]).chosen(rows) for name in names}
 
-    def _batches(self, number: int, samples: list[Any]) -> dict[str, Batch]:
+    def _batches(self, number: int, samples: list[object]) -> dict[str, Batch]:
         here = self._sources.here(number)
         here.index = self._record.number
         return self._sources.checked(here.batches(samples), self._record.number)

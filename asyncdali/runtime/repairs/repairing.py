@@ -46,7 +46,7 @@ class _Attempt:
     `counts`: how often each sample has failed. `dropped`: fed samples that the outputs do not have.
     """
 
-    def __init__(self, record: Record, positions: Mapping[str, Any], fed: FedSamples):
+    def __init__(self, record: Record, positions: Mapping[str, object], fed: FedSamples):
         self.record, self.positions, self.fed = record, positions, fed
         self.entries: list[BadSample] = []
         self.counts: dict[int, int] = {}
@@ -100,7 +100,7 @@ class Repairs:
         for puller in producer.sources.pullers:
             puller.keeps_errors = self._choices[puller.port.name] != "raise"
 
-    def repair(self, record: Record, positions: Mapping[str, Any]) -> None:
+    def repair(self, record: Record, positions: Mapping[str, object]) -> None:
         """Make an iteration that has failed for a sample again, until it has no bad sample. Its error stays if that is impossible.
 
         `positions`: of the stateful operators before the iteration.
@@ -245,7 +245,7 @@ class Repairs:
         return int(self._most * (behind + sum(reader.order.count for reader in self._readers.values())))
 
     def _without_dropped(
-        self, record: Record, positions: Mapping[str, Any], outputs: list[Batch], fed: Collection[int] = ()
+        self, record: Record, positions: Mapping[str, object], outputs: list[Batch], fed: Collection[int] = ()
     ) -> list[Batch]:
         """The outputs without samples that are dropped. `fed`: numbers in the whole iteration of fed samples that are dropped."""
         whole = record.whole or record.batch_size
@@ -264,7 +264,7 @@ class Repairs:
         rows = record.kept = np.flatnonzero(kept)
         return [batch.chosen(rows) if len(batch) == len(kept) else batch for batch in outputs]
 
-    def drops_of(self, record: Record, positions: Mapping[str, Any]) -> list[Batch]:
+    def drops_of(self, record: Record, positions: Mapping[str, object]) -> list[Batch]:
         """The outputs of an iteration without an error, without samples that are dropped."""
         return self._without_dropped(record, positions, record.outputs)
 
@@ -290,7 +290,7 @@ class Repairs:
         outputs = [again.edges[edge] for edge in self._plan.outputs]
         return [batch.part(*again.handed) for batch in outputs] if again.handed is not None else outputs
 
-    def _run(self, record: Record, positions: Mapping[str, Any]) -> None:
+    def _run(self, record: Record, positions: Mapping[str, object]) -> None:
         for segment in self._segments:
             segment.go_to(positions)
             phases: Any = self._run_of(segment, record).phases()
@@ -325,7 +325,7 @@ class Repairs:
         return None
 
 
-def _choices(on_error: Any, operators: Mapping[str, PlannedOperator]) -> dict[str, Any]:
+def _choices(on_error: object, operators: Mapping[str, PlannedOperator]) -> dict[str, object]:
     """The rule for bad samples, by the operator's name in the pipeline."""
     if not isinstance(on_error, Mapping):
         return dict.fromkeys(operators, on_error)

@@ -123,7 +123,7 @@ class DryRuns:
             found.windows.update({name: choice for name, choice in record.choices.items() if isinstance(choice, ChosenWindows)})
             return found
 
-    def _hindrance(self, built: BuiltOperator, found: DryRun, positions: Mapping[str, Any]) -> str:
+    def _hindrance(self, built: BuiltOperator, found: DryRun, positions: Mapping[str, object]) -> str:
         """Why an operator cannot be planned; empty if it can."""
         planned, operator = built.planned, built.operator
         name = planned.spec.name

@@ -175,7 +175,7 @@ class Engine:
             made.device = "gpu"
         return made
 
-    def copied(self, data: Any, stream: Any) -> TensorListCPU | TensorListGPU:
+    def copied(self, data: object, stream: object) -> TensorListCPU | TensorListGPU:
         """A copy of any object that can be a batch. Data in the GPU's memory is ready on `stream`."""
         made = self._on_gpu(data, stream)
         return cpu_list(Converter(self.allocate, None, no_copy=False).batch(data)) if made is None else self.tensors(made)
@@ -251,7 +251,7 @@ def _finish(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerSt
         raise
 
 
-def _is_on_gpu(value: Any) -> bool:
+def _is_on_gpu(value: object) -> bool:
     """Whether an array or DLPack object is in a GPU's memory."""
     if isinstance(value, (np.ndarray, type)):
         return False

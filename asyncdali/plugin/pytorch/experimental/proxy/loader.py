@@ -53,7 +53,7 @@ class DataLoader(torch.utils.data.DataLoader):
     def __iter__(self) -> Iterator[Any]:
         return self._produced(super().__iter__())
 
-    def _produced(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _produced(self, batches: Iterator[object]) -> Iterator[object]:
         waiting: deque[Any] = deque()
         ahead = max(1, core_of(self._server.pipeline).options.depth - 1)
         ended = False

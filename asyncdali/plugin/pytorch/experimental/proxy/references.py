@@ -159,7 +159,7 @@ def _replaced(data: object) -> Any:
 class Collate:
     """Wraps a user's collate function (None: torch's). Lists of references to one output become references to a run. Can be pickled."""
 
-    def __init__(self, collated: Callable[[Sequence[Any]], Any] | None):
+    def __init__(self, collated: Callable[[Sequence[object]], object] | None):
         self.collated = collated
 
     def __call__(self, batch: Sequence[Any]) -> Any:
