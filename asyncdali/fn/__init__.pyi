@@ -61,7 +61,7 @@ def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = 
     - Output 0: type, dimensions and layout as input 0
     """
 
-def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = "xyXY", bbox_normalized: bool | None = True, keep_size: bool | None = False, mode: str | None = "expand", remove_threshold: float | None = 0.1, shape_layout: str | None = "HW", size: float | Sequence[float] | DataNode | None = (), name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
+def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = "xyXY", bbox_normalized: bool | None = True, keep_size: bool | None = False, mode: str | None = "expand", remove_threshold: float | None = 0.1, shape_layout: str | None = "HW", size: float | Sequence[float] | DataNode | None = (), name: str | None = None, device: Literal["cpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> Any:
     """Moves boxes in the same way as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
 
     Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, clipped to the new canvas, and

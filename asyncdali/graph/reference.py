@@ -171,9 +171,16 @@ def _parameters(schema: Schema, narrower: dict[str, str] | None = None) -> list[
 def _result(schema: Schema) -> str:
     """The result where the arguments are not known."""
     if isinstance(schema.outputs, int):
+        if schema.output_per_optional_input:
+            return UNKNOWN
         return NODE if schema.outputs == 1 else LIST
     cases = RESULTS.get(schema.name, ())
     return cases[0][1] if len(cases) == 1 else UNKNOWN
+
+
+def results(schema: Schema) -> tuple[Case, ...]:
+    """The cases of an operator's result; one case if arguments do not decide it."""
+    return RESULTS.get(schema.name, (({}, _result(schema)),))
 
 
 def declarations(schema: Schema) -> list[str]:
@@ -220,7 +227,7 @@ def _function(schema: Schema) -> str:
     else:
         inputs += [f"input_{k}: Any = ..." for k in range(schema.inputs[0], schema.inputs[1])]
         rest = "*"
-    cases = RESULTS.get(schema.name, (({}, _result(schema)),))
+    cases = results(schema)
     made = []
     for narrower, result in cases:
         text = ", ".join([*inputs, *(["/"] if inputs else []), rest, *_parameters(schema, narrower)])
@@ -283,7 +290,7 @@ def stub_files() -> dict[str, str]:
             imports = ["from asyncdali.data_node import DataNode"]
             imports += ["from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType"]
             imports += [_import(schema, style) for schema in own if schema.hand_written]
-            overloaded = any(len(RESULTS.get(schema.name, ())) > 1 for schema in own)
+            overloaded = any(len(results(schema)) > 1 for schema in own)
             imports += ["from typing import overload"] if style == "fn" and overloaded else []
             if module == "" and style == "ops":
                 imports.append("from asyncdali.graph.calls import Compose as Compose")

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from ..graph.reference import literal, shown_default
+from ..graph.reference import LIST, NODE, UNKNOWN, literal, results, shown_default
 from ..operators.base import REQUIRED, Arg, Schema
 from .dtypes import DType
 from .readers import DynamicReader
@@ -55,7 +55,7 @@ def _annotation(arg: Arg, data: str) -> str:
     return text if arg.default is REQUIRED or base == "Any" else f"{text} | None"
 
 
-def _parameters(signature: inspect.Signature, schema: Schema, data: str, size: str) -> str:
+def _parameters(signature: inspect.Signature, schema: Schema, data: str, size: str, narrower: dict[str, str]) -> str:
     texts, own = [], {"batch_size": size, "device": "_Where = None", "rng": "_RNG | None = None"}
     keywords = False
     positional = [item for item in signature.parameters.values() if item.kind is item.POSITIONAL_ONLY]
@@ -74,6 +74,9 @@ def _parameters(signature: inspect.Signature, schema: Schema, data: str, size: s
             if item.name in own:
                 texts.append(f"{item.name}: {own[item.name]}")
                 continue
+            if item.name in narrower:
+                texts.append(f"{item.name}: {narrower[item.name].replace('bool', '_Bool')}")
+                continue
             arg = schema.by_name[item.name]
             kind = _annotation(arg, "_Tensor | np.ndarray[Any, Any]" if data == "_One" else "_Any")
             texts.append(f"{item.name}: {kind}" + ("" if item.default is item.empty else f" = {shown_default(item.default)}"))
@@ -86,11 +89,13 @@ def _function(name: str, function: Any) -> str:
     count = schema.outputs if isinstance(schema.outputs, int) and not schema.output_per_optional_input else None
     forms = []
     for data, size, kind in (("_One", "None = None", "_Tensor"), ("_Any", "int | None = None", "_Batch")):
-        result = "Any" if count is None else kind if count == 1 else f"tuple[{', '.join([kind] * count)}]"
-        forms.append(f"def {name}({_parameters(signature, schema, data, size)}) -> {result}:")
+        kinds = {NODE: kind, LIST: f"tuple[{kind}, ...]", UNKNOWN: "Any"}
+        for narrower, outputs in results(schema) if count is None else (({}, NODE),):
+            result = kinds[outputs] if count in (None, 1) else f"tuple[{', '.join([kind] * count)}]"
+            forms.append(f"def {name}({_parameters(signature, schema, data, size, narrower)}) -> {result}:")
     doc = "\n".join(f"    {line}".rstrip() for line in inspect.cleandoc(schema.doc).splitlines()).lstrip()
-    first, second = forms
-    return f'@overload\n{first} ...\n@overload\n{second}\n    """{doc}"""\n'
+    *first, last = forms
+    return "".join(f"@overload\n{form} ...\n" for form in first) + f'@overload\n{last}\n    """{doc}"""\n'
 
 
 def _reader(name: str, kind: Any) -> str:

@@ -6,6 +6,8 @@ import ast
 import types
 from pathlib import Path
 
+import numpy as np
+
 import asyncdali
 import asyncdali.dynamic as ndd
 from asyncdali.imperative.stubs import stub_files
@@ -40,3 +42,13 @@ def test_functions_have_two_overloads_and_defaults() -> None:
         assert ast.unparse(defaults["horizontal"] or ast.Constant(None)) == "1"
     required = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "cast")
     assert required.args.kw_defaults[[arg.arg for arg in required.args.kwonlyargs].index("dtype")] is None
+
+
+def test_arguments_that_decide_the_number_of_outputs_decide_the_result() -> None:
+    tree = ast.parse(STUBS["dynamic/__init__.pyi"])
+    forms = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "resize"]
+    results = [ast.unparse(form.returns) for form in forms if form.returns]
+    assert results == ["_Tensor", "tuple[_Tensor, ...]", "Any", "_Batch", "tuple[_Batch, ...]", "Any"]
+    picture = ndd.tensor(np.zeros((4, 4, 3), np.uint8))
+    assert isinstance(ndd.resize(picture, size=[2, 2]), ndd.Tensor)
+    assert isinstance(ndd.resize(picture, size=[2, 2], save_attrs=True), tuple)
