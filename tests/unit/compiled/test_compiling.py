@@ -341,17 +341,20 @@ def _shown(monkeypatch, stream, late=True):
 
 
 def test_two_lines_in_a_file(monkeypatch):
+    monkeypatch.delenv("ASYNCDALI_QUIET", raising=False)
     lines = _shown(monkeypatch, io.StringIO()).splitlines()
     assert lines[0] == "asyncdali: compiling 2 kernels, once on this machine: 1 done"
     assert lines[1].startswith("asyncdali: compiled 2 of 3 kernels in ") and lines[1].endswith("kept in /folder")
 
 
 def test_one_line_in_a_terminal_is_updated(monkeypatch):
+    monkeypatch.delenv("ASYNCDALI_QUIET", raising=False)
     text = _shown(monkeypatch, Terminal())
     assert text.count("\n") == 1 and text.count("\r") == 2
 
 
 def test_short_compilations_and_quiet_programs_show_nothing(monkeypatch):
+    monkeypatch.delenv("ASYNCDALI_QUIET", raising=False)
     assert _shown(monkeypatch, io.StringIO(), late=False) == ""
     monkeypatch.setenv("ASYNCDALI_QUIET", "1")
     assert _shown(monkeypatch, io.StringIO()) == ""

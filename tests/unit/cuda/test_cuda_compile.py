@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from helpers.nvrtc import ARCHITECTURES, REQUIRED, compile_for, library_of
-from helpers.places import PROJECT
 
+import asyncdali
 from asyncdali.batch import storage_dtype
 from asyncdali.device.launch import Kernel, element_type, source_of
 from asyncdali.operators import load_registry
@@ -17,7 +18,8 @@ from asyncdali.operators.expressions.types import FLOATS, OPERANDS, OPERATIONS
 from asyncdali.operators.samples import SampleOperator
 from asyncdali.types import DALIDataType
 
-ROOT = PROJECT / "asyncdali"
+ROOT = Path(asyncdali.__file__).parent
+"""The package that is imported: the one of the tree, or an installed one."""
 SOURCES = sorted(ROOT.rglob("*.cu"))
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
 WITH_HALVES = (

@@ -6,9 +6,9 @@ import threading
 
 import numpy as np
 import pytest
+from helpers.iterators import numbered_files
 
 from asyncdali import Pipeline, fn, pipeline_def
-from tests.helpers.iterators import numbered_files
 
 LIMIT = 60
 """Seconds after which a wait of these tests has failed."""
