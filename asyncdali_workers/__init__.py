@@ -2,20 +2,21 @@
 
 Installed as ``asyncdali_workers``. It does not know pipelines: it imports only the standard library, numpy and cloudpickle.
 
-    arguments.py   Checks the arguments of a pool
-    channels.py    Resources that a pool and its workers share
-    counts.py      Counts of a pool, for its statistics
-    cuda.py        Asks the CUDA driver whether it is initialised, without initialising it
-    dispatcher.py  Runs a pool in the parent, without a thread or a timer
-    errors.py      Errors of a pool, and the transport of a callable's exception from a worker to the receiver of its batch
-    exceptions.py  Exceptions as plain data, for processes that cannot share objects
-    info.py        Positions that are passed to callables
-    interpreter.py Refuses free-threaded builds of Python
-    interrupts.py  Exceptions of signal handlers
-    limits.py      Checks whether there is enough memory, before memory is reserved whose size comes from data or from arguments
-    parts.py       Objects that the parts of a running pool share
-    pickling.py    Pickles sources for workers that are not forked from this process
-    source.py      Descriptions of the sources that a pool runs
+    arguments.py    Checks the arguments of a pool
+    channels.py     Resources that a pool and its workers share
+    counts.py       Counts of a pool, for its statistics
+    cuda.py         Asks the CUDA driver whether it is initialised, without initialising it
+    dispatcher.py   Runs a pool in the parent, without a thread or a timer
+    errors.py       Errors of a pool, and the transport of a callable's exception from a worker to the receiver of its batch
+    exceptions.py   Exceptions as plain data, for processes that cannot share objects
+    info.py         Positions that are passed to callables
+    interpreter.py  Refuses free-threaded builds of Python
+    interrupts.py   Exceptions of signal handlers
+    limits.py       Checks whether there is enough memory, before memory is reserved whose size comes from data or from arguments
+    parts.py        Objects that the parts of a running pool share
+    pickling.py     Pickles sources for workers that are not forked from this process
+    pool.py         The public class of the pool: start, submit, receive, close
+    source.py       Descriptions of the sources that a pool runs
 
 May import the standard library, numpy and cloudpickle; never asyncdali.
 """

@@ -13,7 +13,11 @@ Modules: ``auto_augment``, ``rand_augment``, ``trivial_augment`` (the algorithms
 decorator ``augmentation``, ``Policy``, ``select``, ``signed_bin``). The same seed chooses the same operations, magnitudes and signs as
 DALI does. Conditional execution need not be enabled.
 
-    _suites.py  Common parts of the algorithms: operations with their ranges of magnitudes, and checks of arguments
+    _suites.py          Common parts of the algorithms: operations with their ranges of magnitudes, and checks of arguments
+    augmentations.py    The operations of automatic augmentations
+    auto_augment.py     AutoAugment: applies one of a policy's sub-policies to each sample
+    rand_augment.py     RandAugment: applies a few operations in a row, each drawn from a suite, all with one magnitude
+    trivial_augment.py  TrivialAugment: applies one operation per sample, drawn from a suite, with a magnitude drawn at random
 
 May import `fn`, `data_node`, choices of the graph, and `types`; never the runtime or the pipeline.
 """

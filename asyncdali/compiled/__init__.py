@@ -12,10 +12,12 @@ per thread and job, whatever the number of samples and steps.
 ``import asyncdali`` imports nothing of this package. Numba is imported when a kernel must be compiled, which ``build()`` does. Kernel
 modules are called ``*_kernels.py`` and are beside their operator.
 
+    addresses.py        Addresses of arrays, for the tables that compiled steps read
     branch_tables.py    Tables of the steps in ``branches``
     branches.py         Steps that run for some samples of a batch only
     byte_vectors.py     Loops over bytes: fixed shuffles of pixels, and tables of 256 entries
     c_library.py        The C library's ``logf`` and ``cosf`` for vectors, equal to the last bit
+    cache.py            The disk cache of functions that Numba compiled
     compiler.py         Numba's compiler without the passes that kernels do not need
     convert_kernels.py  Conversions of single values between element types, as DALI does them
     copies.py           Copies of samples from addresses to addresses, for outputs that must not be views of the user's memory
@@ -26,6 +28,7 @@ modules are called ``*_kernels.py`` and are beside their operator.
     frame_tables.py     Table of ``frames_step``
     gate.py             A gate at which one thread waits without the interpreter
     intrinsics.py       Functions that Numba lacks for kernels on raw addresses
+    job_tables.py       Tables of the driver: a job, the counts of a job, and a thread's record
     kernel_keys.py      A digest of everything that a compiled kernel depends on
     kernel_store.py     The folder of compiled kernels: its place, its owner, its size, and how to empty it
     kinds.py            Types and functions for kernels, declared without Numba
@@ -37,6 +40,7 @@ modules are called ``*_kernels.py`` and are beside their operator.
     sample_tables.py    Table of the operators that compute every sample by a function of arrays (``operators/samples.py``)
     shape_tables.py     Shapes of samples as records of compiled code
     shipped.py          Kernels that came with the package
+    step.py             Decorators that turn Python functions into cached machine code that runs without the interpreter
     tables.py           Declarations of the tables that kernels read
     target.py           The processor for which kernels are compiled: a level of x86-64, and not the exact processor
     vectors.py          Vectors with a fixed number of lanes as values in kernels, for loops that the compiler does not vectorise

@@ -4,6 +4,9 @@ The names of this module, of :mod:`asyncdali.extending.kernels`, and those in ``
 a change of their meaning is announced one minor release ahead, with a DeprecationWarning if possible. Other names of
 ``asyncdali.operators`` and ``asyncdali.compiled`` may change at any time. This module does not import Numba.
 
+    kernels.py  The building blocks for compiled steps of other packages
+    testing.py  Tests of operators without a pipeline and without a GPU
+
 May import `batch`, `compiled`, `device.launch`, `operators` and `sampling`; packages of operators import nothing else of asyncdali.
 """
 

@@ -7,10 +7,22 @@ Engines may be on other machines (docs/fleet.md). The engine's side is ``actor``
 ``connections`` and ``places``. Between them: ``proof`` (the token), ``link`` (frames), ``messages`` (checks), ``near`` (shared memory),
 ``addresses``. ``metrics`` is for Prometheus.
 
-    epochs.py    Ends of epochs under a last-batch policy, counted in global batches
-    inflow.py    Bytes that arrive on a socket
-    patience.py  The time that a trainer waits for an actor before it also sends the request to a second actor
-    scaling.py   The number of engines that trainers need
+    actor.py        An actor: a process that makes iterations for trainers on any machine
+    addresses.py    Addresses of actors
+    connections.py  The actors of one loader: connections, and what happens when one is lost
+    epochs.py       Ends of epochs under a last-batch policy, counted in global batches
+    inflow.py       Bytes that arrive on a socket
+    link.py         Frames on a stream socket: a header (JSON), a body (small contents), and payloads (large contents, each received into
+                    its own memory)
+    messages.py     Messages of a connection, which are read whole before anything changes
+    metrics.py      Counters as text for Prometheus
+    near.py         Engines on the trainer's own machine: large contents stay in shared memory, and only their descriptors travel
+    patience.py     The time that a trainer waits for an actor before it also sends the request to a second actor
+    places.py       State that a trainer keeps of an actor and of a requested iteration
+    proof.py        The proof that both ends of a connection know the fleet's token
+    ranks.py        The loader of one rank, in its own process
+    remote.py       The trainer's side of actors: requests, answers, and what happens when an actor is slow
+    scaling.py      The number of engines that trainers need
 
 May import ``pipeline``, ``engines``, ``runtime``, ``graph.plan``, ``device.buffers``, ``batch``, ``types`` and ``errors``. Only tools
 and adapters import this room.

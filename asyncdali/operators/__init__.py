@@ -19,10 +19,12 @@ There is one module per operator, except for operators with one shape rule and o
     extensions.py       Operators of other packages, found through entry points
     gate.py             Compares the inputs of an operator with its declaration, before each iteration is prepared
     kernel_operator.py  Base class of operators whose compiled functions and CUDA kernels stand in files beside the module
+    modules.py          The module of each operator (generated: ``python -m asyncdali.graph.reference``)
     registry.py         Registries by name: operators, and classes of objects that stored pipelines may contain
     row_feeds.py        Feeds: the contents of a batch while they are computed, for the only operator that reads the batch
     sample_kernels.py   Compiled step of the operators that compute every sample by a function of arrays; see ``samples.py``
     samples.py          Base class of operators that compute every sample by a function of arrays
+    schema.py           The declaration of an operator: its name, inputs, arguments, types, defaults and devices
     spec.py             Inputs of an operator instance
     steps.py            The results of `plan` and `prepare`: compiled steps, output batches, and jobs before planning
     traits.py           Attributes that few operators have, and facts about neighbours

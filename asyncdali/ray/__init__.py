@@ -3,6 +3,10 @@
 ``fleet`` and ``loader`` are the trainer's side. ``manager`` is one Ray actor that owns the engines, ``engine`` is an engine.
 Ray's object store carries the program and counters, never batches.
 
+    engine.py   One engine, as a Ray actor
+    fleet.py    The user's handle of a fleet
+    loader.py   The loader of one rank, whose engines are those of a ``asyncdali.ray.Fleet``
+    manager.py  The owner of a fleet's engines: one Ray actor
     prepare.py  Work of a process while it waits for others to start
 
 May import ``fleet`` and ``fn``. Nothing imports this room.

@@ -7,14 +7,17 @@ host device GPU tensors are in plain memory.
     batches.py      Batches behind tensor lists: made of arrays and tensors in place, sliced, and inspected
     checks.py       Checks of users' arguments about tensors: layouts, types, shapes
     cpu.py          TensorCPU and TensorListCPU
+    data.py         Converts data that a source returned, or a user fed, to a batch
     dlpack.py       DLPack in host memory: import and export
     foreign.py      Access to the memory of users' objects: numpy arrays, buffers, DLPack
     gpu.py          TensorGPU and TensorListGPU, of a GPU or of the host device
     host_memory.py  Access of tensors to plain memory, and checks of users' addresses
+    lists.py        Tensor lists for the other rooms: made over batches of the runtime, and seen as batches and arrays
     pictures.py     Pictures of arrays: colours, marks, compression
     printing.py     Tensors and tensor lists as text, in DALI's format
     rendering.py    Values as HTML: pictures, numbers, ranges, histograms
     sounds.py       Sounds as HTML: waveform, spectrogram, player
+    tensor.py       The common base of tensors of all devices
     tensor_list.py  The common base of tensor lists of all devices
 
 May import `batch`, `types` and the workers' memory limits; never a device.

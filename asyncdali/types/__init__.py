@@ -2,9 +2,14 @@
 
 `enums` has the enumerations, `conversions` the types of numpy and other libraries, `scalar`, `constant_values` and `constant` constants.
 
-    layout.py    Axis names of tensors
-    saturate.py  Conversion between element types with the rules of DALI's constants
-    stream.py    CUDA streams that other libraries made
+    constant.py         `types.Constant`: a scalar, or a node of the graph
+    constant_values.py  Values of constants: converts Python values, numpy and other arrays to one array and its type
+    conversions.py      Names of element types in numpy, torch, jax and Python
+    enums.py            The enumerations of the public API, with DALI's names and values
+    layout.py           Axis names of tensors
+    saturate.py         Conversion between element types with the rules of DALI's constants
+    scalar.py           One literal with a chosen type
+    stream.py           CUDA streams that other libraries made
 
 May import the positions of `workers` (SampleInfo, BatchInfo); no other room.
 """

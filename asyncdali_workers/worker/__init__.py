@@ -4,6 +4,7 @@
     callbacks.py  Runs tasks: calls the source's callable and writes its results
     states.py     Checks whether a source has adopted the state that it was given
     streams.py    A stream in its worker: ordered pulls, its end, snapshots, and how a replacement catches up
+    worker.py     The main loop of a worker: take a task, run it, answer, until a message ends it
     writing.py    A worker's side of a slot
 
 May import the standard library, numpy, `shared` and the top of this package; never asyncdali, nor the parent's side.

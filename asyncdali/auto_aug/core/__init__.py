@@ -3,6 +3,7 @@
     _args.py          Checks of keyword arguments
     _augmentation.py  An augmentation is a function of the graph with a range of magnitudes
     _select.py        Select one operation per sample by number
+    decorator.py      The decorator that turns functions of the graph into augmentations
     policy.py         Policies: lists of sub-policies
 
 May import the same rooms as `auto_aug`.

@@ -1,5 +1,7 @@
 """DALI's Numba plugin. The operator itself is in ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental``.
 
+    experimental.py  NumbaFunction
+
 May import what `plugin` may.
 """
 

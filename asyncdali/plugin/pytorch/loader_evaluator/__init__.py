@@ -1,5 +1,7 @@
 """Tools that measure a data loader, or replay its batches from memory.
 
+    loader.py  LoaderEvaluator measures how long a loop waits for its loader, and how fast the loop would be without waiting
+
 May import the same rooms as `plugin`.
 """
 

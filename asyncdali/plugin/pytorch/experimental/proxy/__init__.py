@@ -14,6 +14,10 @@ Without the `with` block, the loader starts the server, and stops it when the lo
 
 With one of torch's own loaders, call `DALIServer.produce_data` to replace the references; then no batch is processed in advance.
 
+    loader.py      A torch DataLoader whose batches hold a pipeline's outputs
+    references.py  The messages of DataLoader workers: references to outputs, together with the samples that the pipeline processes
+    server.py      The server
+
 May import what `plugin` may.
 """
 
