@@ -45,7 +45,7 @@ def _values(value: DynamicValue) -> str:
     if isinstance(value, Tensor):
         return _text(samples.sample(0), value)
     count = len(samples)
-    total = int(samples.sizes().sum()) // samples.itemsize
+    total = int(np.maximum(samples.sizes() // samples.itemsize, 1).sum())  # as in DALI, an empty sample counts as one element
     chosen: list[Any] = list(range(count))
     if count > _FEW_SAMPLES and total > _FEW_ELEMENTS:
         chosen = [0, 1, None, count - 2, count - 1]

@@ -252,6 +252,10 @@ def test_P1_texts_of_many_samples() -> None:
     assert shapes(ndd.batch([np.zeros((1,) * 9)] * 12)).count("...") == 1
     text = repr(ndd.batch(np.arange(2400).reshape(6, 400)))
     assert text.count("...") == 1 and "[ 800" not in text and "[1600" in text  # two samples, dots, two samples
+    for ones, empty in ((5, 0), (2, 3), (0, 20)):  # as in DALI, an empty sample counts as one element
+        for size, dots in ((1000 - ones - empty, 0), (1001 - ones - empty, 1)):
+            made = ndd.batch([np.zeros(size), *[np.zeros(1)] * ones, *[np.zeros(0)] * empty])
+            assert repr(made).partition("dtype")[0].count("...") == dots
 
 
 # ------------------------------------------------------------------------------------------------------------ arithmetic
