@@ -323,6 +323,16 @@ def test_R9_tensors_are_given_to_the_constructor_or_to_the_call(tmp_path):
     assert len(list(ndd.readers.Numpy(files=paths, **window).next_epoch(batch_size=2))) == 2
 
 
+def test_R3_shuffling_after_epochs_keeps_the_shard_and_the_length(tmp_path):
+    """Three shards of five samples have 1, 2 and 2. DALI reads one shard too, but ends the epochs at the sizes of all three in turn."""
+    names = [str(tmp_path / f"{k}") for k in range(5)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    for shard, size in enumerate((1, 2, 2)):
+        made = ndd.readers.File(files=names, labels=list(range(5)), shuffle_after_epoch=True, num_shards=3, shard_id=shard)
+        assert [len(list(made.next_epoch(batch_size=1))) for _ in range(4)] == [size] * 4
+
+
 # --- R10, R11
 
 
