@@ -134,7 +134,7 @@ def _processor_time(call: Callable[[], None], repeats: int) -> float:
 def decoders(paths: list[str], only: str = "") -> Table:
     """Microseconds of processor time per picture, ours and libjpeg-turbo's in turn: whole, in windows of random resized crops, and in the
     same windows when an earlier epoch of other windows has noted the files' block positions."""
-    from asyncdali.codecs.jpeg import positions
+    from asyncdali.codecs.jpeg import block_positions as positions
 
     columns = ["files", "KB", "handed over", "whole us", "turbo us", "ratio", "crops us", "turbo us", "ratio", "later us", "ratio"]
     table = Table("JPEG decoders, processor time of the thread", ["class", *columns])

@@ -38,7 +38,7 @@ from .order.placement import usual
 from .order.producer import Producer
 from .order.stages import Stages
 from .parts import Part, why_whole
-from .repairs.repairing import Repairs
+from .repairs.bad_samples import Repairs
 from .saving import Names, Saving
 from .work.dry_runs import DryRuns
 from .work.making import Seeds, check_kernels, make_operators

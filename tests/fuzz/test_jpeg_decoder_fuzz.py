@@ -11,8 +11,8 @@ import pytest
 from helpers.images import encode, encode_cv, jpeg_blocks, picture
 from helpers.jpegs import Decoders
 
+from asyncdali.codecs.jpeg import block_positions as positions
 from asyncdali.codecs.jpeg import jpeg_kernels as kernels
-from asyncdali.codecs.jpeg import positions
 from asyncdali.codecs.jpeg.jpeg_tables import JPEG_HEADER
 from asyncdali.operators.row_feeds import BAND
 

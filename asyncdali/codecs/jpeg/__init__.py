@@ -10,7 +10,7 @@ transform.py coefficients to samples: the accurate integer inverse DCT, four blo
 colour.py    samples to pixels: fancy upsampling and colour conversion, 32 pixels at a time
 window.py    one window of one picture, from file to pixels
 progressive.py  the scans of progressive files, whose coefficients have separate memory (kept.py)
-positions.py  block positions at which decoding starts in later epochs
+block_positions.py  block positions at which decoding starts in later epochs
 segments.py  entropy-coded segments between restart markers
 work_area.py, fields.py  memory layout: the offset of each field
 

@@ -149,7 +149,7 @@ def own_decoder(table: np.ndarray | None) -> int:
 
 def positions() -> int:
     """Address of the index of block positions that all pipelines of the process share; 0 if the environment turns the index off."""
-    from .positions import index
+    from .block_positions import index
 
     kept = positions_mb()
     return address_of(index(kept * 1_000_000)) if kept else 0

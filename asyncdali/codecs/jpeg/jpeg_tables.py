@@ -108,7 +108,7 @@ DECODE_JPEGS = Table(
     Field("own_room", "int64", "bytes of scratch that our own decoder may use"),
     Field("counts", "DECODE_COUNTS", "what is counted; 0: nothing"),
     Field("own_scans", "address", "of jpeg.progressive.decode_scans; 0: libjpeg-turbo decodes progressive files"),
-    Field("index", "address", "of jpeg.positions.index; 0: no block positions are kept"),
+    Field("index", "address", "of jpeg.block_positions.index; 0: no block positions are kept"),
     Field("feed", "FEED", "the operator that takes rows while they are made (row_feeds.py), or 0"),
     Field("cut", "int64", "1: another operator asked for the windows; a file that is truncated below its window is an error"),
 )
@@ -140,7 +140,7 @@ DECODE_WINDOW = Table(
     Field("room", "int64", "bytes of that memory"),
     Field("constants", "address", "of jpeg.window.known_constants()"),
     Field("scans", "address", "of jpeg.progressive.decode_scans; 0: progressive files are handed over"),
-    Field("index", "address", "of jpeg.positions.index, or 0"),
+    Field("index", "address", "of jpeg.block_positions.index, or 0"),
     Field("found", "int64", "result: 1 if block positions were known"),
     Field("take", "address", "of a function take(state, rows), called after each row of MCUs with the rows that are made; or 0"),
     Field("state", "address", "given to that function"),

@@ -32,6 +32,7 @@ from ...compiled.intrinsics import (
 from ...compiled.step import compiled, inlined
 from ...compiled.tables import WORD
 from .bits import PADDING
+from .block_positions import find_positions, go_to_position, next_mark, note_position, wants_positions
 from .colour import PIXELS, convert_420, convert_422, convert_440, convert_444, spread_grey
 from .entropy import (  # fmt: skip
     AC_TABLE,
@@ -75,7 +76,6 @@ from .huffman import AC_BITS, AC_TABLE_BYTES, DC_TABLE_BYTES, STANDARD_CODES, bu
 from .jpeg_tables import DECODE_WINDOW
 from .kept import bytes_of_coefficients, place_coefficients
 from .markers import quantisation_factor, read_frame
-from .positions import find_positions, go_to_position, next_mark, note_position, wants_positions
 from .segments import begin_segment, past_scan, segment_is_over
 from .transform import SPARSE, transform_flat, transform_sparse, transform_whole
 from .work_area import (  # fmt: skip

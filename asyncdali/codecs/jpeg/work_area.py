@@ -26,7 +26,7 @@ assert SEEN_BYTES <= STATE and STATE_BYTES <= 64
 COEFFICIENTS_STOP: ends of tables. SOURCE: start of the next entropy-coded segment. DATA_STOP: end of the file. SEGMENT, SEGMENT_BITS,
 BYTES_AT: number of the current segment, its bits, and the address of its unstuffed data. SCAN_COMPONENT, SCAN_SPECS_STOP: last component
 of a progressive file's scan, and the end of its blocks' records. RECORD, PER_ROW: the record of block positions, or 0, and the number of
-positions per row (positions.py)."""
+positions per row (block_positions.py)."""
 PART = 18 * 8
 # A component: its strip (the first sample of row 0, which is the last row of the MCUs before), bytes per row; coefficients of a tile,
 # groups per block row of the tile, block rows per MCU; lengths of the blocks' coefficients.

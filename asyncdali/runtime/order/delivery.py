@@ -28,7 +28,7 @@ from .record import Record, wait_for_any
 from .turns import Turn, Turns
 
 if TYPE_CHECKING:
-    from ..repairs.repairing import Repairs
+    from ..repairs.bad_samples import Repairs
 
 
 class Mark(NamedTuple):

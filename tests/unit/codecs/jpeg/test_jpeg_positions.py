@@ -12,7 +12,8 @@ from helpers.operators import run_operator
 from test_jpeg_decoder import SAMPLINGS, windows
 
 from asyncdali import fn, pipeline_def
-from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library, positions, window
+from asyncdali.codecs.jpeg import block_positions as positions
+from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library, window
 
 _HEAD = [offset // 8 for offset in (positions.CAPACITY, positions.USED)]
 
