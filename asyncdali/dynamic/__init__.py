@@ -9,7 +9,7 @@ Tensors and Batches are the values, operators are functions, readers are classes
 arguments and results are those of DALI's ``experimental.dynamic``; docs/pipelines_or_dynamic.md says what is better. Names are imported at
 their first use.
 
-    capture.py  Captured loops, which compute one step ahead
+    capture.py  ``invariant``, for programs for DALI; captured loops are in ``imperative/captures.py``
     pytorch/    Nodes for torchdata
 
 May import `imperative`.

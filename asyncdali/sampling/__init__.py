@@ -1,6 +1,7 @@
 """Random sampling: streams of random numbers, and the order in which a reader gives its samples.
 
-Both are functions of (seed, position) and have no state. random_streams: Philox, bit for bit as DALI's; order: shuffling; sharding: shards;
+Both are functions of (seed, position) and have no state. random_streams: positions in Philox's streams, bit for bit as DALI's
+(random_streams_kernels computes the words); order: shuffling; sharding: shards;
 seeds: automatic seeds of operators.
 
     engine_jumps.py            Jumps of the shuffle engine over whole shard-epochs

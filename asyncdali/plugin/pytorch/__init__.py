@@ -9,6 +9,8 @@ CPU tensors are views of the pipeline's memory and stay valid as long as they ar
     iterator.py     Iterators that return torch tensors
     torch_utils.py  Conversions between the tensors of pipelines and torch, at the same place as in DALI
 
+Epochs and last batches are those of all frameworks: ``plugin/base_iterator.py`` and ``plugin/epochs.py``.
+
 May import what `plugin` may.
 """
 
