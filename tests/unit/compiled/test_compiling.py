@@ -91,7 +91,8 @@ def test_the_compiling_process_uses_this_process_kernel_folder(monkeypatch, tmp_
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernel_store, "_stores", {})
     monkeypatch.setattr(kernel_store, "_notified", True)
-    monkeypatch.setattr(compiling, "_PROGRAM", "import os, sys; print(os.environ['NUMBA_CACHE_DIR'], file=sys.stderr)")
+    program = "import os, sys; sys.stdin.buffer.read(); print(os.environ['NUMBA_CACHE_DIR'], file=sys.stderr)"
+    monkeypatch.setattr(compiling, "_PROGRAM", program)
     helpers, original = compiling.Helpers(_operators()), subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *given, **options: original(*given, **{**options, "stderr": subprocess.PIPE}))
     helpers._start()

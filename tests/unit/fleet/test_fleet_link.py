@@ -67,7 +67,7 @@ def test_names_are_imported_at_their_first_use():
     """Ray's manager imports `scaling`. This import must not load NumPy or Numba."""
     code = "import sys, asyncdali.fleet.scaling; print(*sorted(name for name in sys.modules if name.startswith(('asyncdali.', 'num'))))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    own = {f"asyncdali.{name}" for name in ("_connections", "_first_use", "_version", "fleet", "fleet.scaling")}
+    own = {f"asyncdali.{name}" for name in ("_version", "fleet", "fleet.scaling", "system", "system.connections", "system.first_use")}
     assert set(found) <= own | {"numbers"}
     assert [callable(getattr(fleet, name)) for name in fleet.__all__] == [True] * 5 and {*fleet.__all__} <= {*dir(fleet)}
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

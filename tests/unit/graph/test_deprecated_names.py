@@ -23,7 +23,7 @@ def test_every_deprecated_name_is_the_operator(old, schema):
     module, _, last = old.rpartition(".")
     assert old not in load_registry()
     home = lookup(ops, module) if module else ops
-    name = next(name for name in vars(home) if name.lower() == last.replace("_", ""))
+    name = next(name for name in dir(home) if name.lower() == last.replace("_", ""))
     assert getattr(home, name)._schema is schema
 
 
