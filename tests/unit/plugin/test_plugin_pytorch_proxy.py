@@ -319,14 +319,15 @@ def test_an_outcome_lost_to_an_interrupt_is_computed_again(monkeypatch):
     with dali_proxy.DALIServer(doubling()) as server:
         batches = [torch.utils.data.default_collate([server.proxy(float(k), k)]) for k in range(3)]
         server.request(batches)
-        fetch = server.pipeline._core.built().fetch
+        delivery = server.pipeline._core.built().delivery
+        fetch = delivery.fetch
 
         def interrupted(*args):
             fetch(*args)
             monkeypatch.undo()
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(server.pipeline._core.built(), "fetch", interrupted)
+        monkeypatch.setattr(delivery, "fetch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             server.produce_data(batches[0])
         assert [x.tolist() for x in server.produce_data(batches)] == [[0.0], [3.0], [6.0]]
