@@ -122,7 +122,7 @@ def batches(pipe: Any, count: int) -> list[Any]:
 
 def calls_of(package: Any) -> dict[str, Callable[[], Any]]:
     """The calls of ``tests/unit/graph/test_serialize_operators.py``, with the functions of `package`."""
-    path = Path(__file__).parents[1] / "unit" / "test_serialize_operators.py"
+    path = Path(__file__).parents[1] / "unit" / "graph" / "test_serialize_operators.py"
     text = path.read_text().split("\nCALLS |= {")[0]
     names: dict[str, Any] = {"__file__": str(path), "__name__": "calls"}
     exec(compile(text, str(path), "exec"), names)
