@@ -538,7 +538,7 @@ class ReaderEpoch:
             if work is None:
                 try:
                     work = already_made(reader._read(brick, reader._data, reader._position, count, engine))
-                except Exception:
+                except Exception:  # the item is over: the next one is asked for next
                     self._move(behind, count)
                     raise
         if self._loop is not None:
