@@ -433,7 +433,7 @@ _DECODER_SECONDS = 90
 
 
 def gpu_decoders(setup: MachineSetup) -> Finding | None:
-    """The GPU's JPEG decoders leave pictures out, or write them too early."""
+    """The GPU's JPEG decoders leave pictures out."""
     found = _probe() if setup.gpu else None
     if found is None or "missing" in found or found["init"]:
         return None

@@ -238,6 +238,7 @@ def test_cached_pictures(tmp_path, decoding, skip):
             raise
         pytest.skip(str(error))
     found, (decoder, reader) = run(64, **decoding)
+    assert not decoder.get("JPEGs refused by the GPU"), "the CPU decoded pictures of the engines"
     equal(expected, found)
     assert decoder["pictures in the cache"] == 40 and decoder["pictures from the cache"] >= 40
     assert not skip or reader["files left out for the cache"] >= 40

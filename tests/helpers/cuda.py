@@ -488,7 +488,11 @@ StandIn.array_type = LazyArray
 
 
 class StandInNvjpeg:
-    """Simulates the used part of ``nvjpeg_library.Library``: Pillow decodes, in the stream's order. Broken files fail their batch."""
+    """Simulates the used part of ``nvjpeg_library.Library``: Pillow decodes. Broken files fail their batch.
+
+    The call itself spoils the targets, and the pictures follow in the stream's order. So reading or writing a target too early or too late
+    gives wrong data.
+    """
 
     version = (13, 0, 0)
 
@@ -500,7 +504,7 @@ class StandInNvjpeg:
         self.skips: set[int] = set()
         """Numbers of pictures of a batch that are not decoded, although the call succeeds."""
         self.ignores_waits = False
-        """Whether pictures are written at once, before earlier work of the stream."""
+        """Whether pictures are written at once, before earlier work of the stream, and never later."""
         self._handles = 0
         self._addresses: dict[str, Any] = {}
         self._counts: dict[int, int] = {}
@@ -562,6 +566,7 @@ class StandInNvjpeg:
             if self.ignores_waits:
                 write()
             else:
+                ctypes.memset(target, _POISON, pixels.nbytes)
                 self.driver._queue(stream, ("decode", write, pixels))
 
 

@@ -74,8 +74,9 @@ class Commands:
             self.wait(event)
         self._buffers.append(buffer)
 
-    def synchronize(self, event: CudaEvent) -> None:
-        """The host waits for `event` before the next command."""
+    def settle(self, event: CudaEvent) -> None:
+        """Record `event`; the host waits for it, and so for all previous commands of the stream, before the next command."""
+        self.record(event.handle)
         self._brief = False
         self._words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=event.handle)
         self._kept.append(event)

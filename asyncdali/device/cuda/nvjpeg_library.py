@@ -56,11 +56,11 @@ class NvjpegError(Exception):
 
 
 class PicturesMissing(NvjpegError):
-    """A batch was decoded with success, but some pictures were not written, or too early."""
+    """A batch was decoded with success, but some pictures were not written."""
 
     def __init__(self, pictures: int, batch: int):
         super().__init__("DecodeBatched", OF_FILES[0])
-        self.args = (f"nvjpegDecodeBatched reported success, but {pictures} of {batch} pictures were not written in the stream's order",)
+        self.args = (f"nvjpegDecodeBatched reported success, but {pictures} of {batch} pictures were not written",)
 
 
 class Library:

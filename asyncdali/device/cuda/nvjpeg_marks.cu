@@ -1,5 +1,4 @@
-// Marks in the targets of a GPU's JPEG decoders. A decoder that skips a picture, or that writes it before earlier work of its stream has run,
-// leaves the mark behind, although it reports success.
+// Marks in the targets of a GPU's JPEG decoders. A decoder that skips a picture, although it reports success, leaves the mark behind.
 #include "kernel.cuh"
 #include "nvjpeg_tables.py"
 

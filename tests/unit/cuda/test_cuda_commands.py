@@ -93,8 +93,7 @@ def all_kinds(driver, stream=FAR):
     commands.copy(FAR + 2, FAR + 3, (1 << 33) + 5)
     commands.launch(Function, ((1 << 31) - 1, 65535), 256, 4096, FAR + 4)
     commands.launch_each(Function, (1, 2, 3), (4, 5, 6), np.array([[7, 70], [8, 80], [FAR, 90]]))
-    commands.record(FAR + 5)
-    commands.synchronize(Event(FAR + 6))
+    commands.settle(Event(FAR + 5))
     return commands
 
 
@@ -106,7 +105,7 @@ CALLS = [
     ("cuLaunchKernel", Function.ptr, 1, 2, 3, 4, 5, 6, 0, FAR, 8, 80),
     ("cuLaunchKernel", Function.ptr, 1, 2, 3, 4, 5, 6, 0, FAR, FAR, 90),
     ("cuEventRecord", FAR + 5, FAR),
-    ("cuEventSynchronize", FAR + 6),
+    ("cuEventSynchronize", FAR + 5),
 ]
 
 

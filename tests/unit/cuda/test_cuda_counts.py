@@ -89,12 +89,12 @@ def counted(cuda, pipe, run):
 
 @pytest.mark.parametrize("arguments", [{}, {"decoder": "hardware"}, {"decoder": "cpu"}])
 def test_run(cuda, arguments):
-    """run() waits for its own batch, once. The engines' thread waits for the previous batch on the same engines. No other thread waits."""
+    """run() waits for its own batch, once. The engines' thread waits before and behind its call of nvJPEG. No other thread waits."""
     asked, waits = counted(cuda, training(**arguments), lambda pipe: pipe.run())
     main = waits.pop(threading.current_thread().name)
     assert main == COUNTED
     assert all(name.startswith("asyncdali-nvjpeg") for name in waits)
-    assert sum(waits.values()) <= COUNTED + 4  # a batch may begin before the measurement, or end after it
+    assert sum(waits.values()) <= 2 * (COUNTED + 4)  # a batch may begin before the measurement, or end after it
     assert (sum(waits.values()) == 0) == (arguments == {"decoder": "cpu"})
     assert not any(asked.values()), asked
 
