@@ -105,14 +105,15 @@ template <int32 GIVEN, int32 MADE, class Function> DEVICE void map_pixels(int64 
     }
 }
 
-// Compute out[i] = function(source[i]) for groups of GROUP elements (1 or 3), four groups per thread.
-template <int32 GROUP, class In, class Out, class Function> DEVICE void map_groups(int64 source, int64 out, int64 count, Function function) {
+// Compute out[i] = function(i, source[i]) for groups of GROUP elements (1 or 3), four groups per thread. The signature is
+// function(int64 i, const In *, Out *). Numbers outside of [0, count) are possible; their results are dropped.
+template <int32 GROUP, class In, class Out, class Function> DEVICE void map_numbered(int64 source, int64 out, int64 count, Function function) {
     static_assert(GROUP == 1 || GROUP == 3, "other groups begin packs elsewhere");
     // A thread's groups must begin at a pack boundary of the output. The first thread therefore begins `shift` elements before the output.
     const int32 behind = behind_pack<Out>(out), shift = GROUP == 1 ? behind : 3 * (-behind & (PACK - 1));
     const int64 elements = GROUP * count;
     FOR_ITEMS(i, (elements + shift + GROUP * PACK - 1) / (GROUP * PACK)) {
-        const int64 first = GROUP * PACK * i - shift;
+        const int64 first = GROUP * PACK * i - shift;  // a multiple of GROUP
         Pack<In> given[GROUP];
         Pack<Out> made[GROUP] = {};
         #pragma unroll
@@ -123,13 +124,17 @@ template <int32 GROUP, class In, class Out, class Function> DEVICE void map_grou
             Out result[GROUP];
             #pragma unroll
             for (int32 c = 0; c < GROUP; ++c) group[c] = given[(GROUP * k + c) / PACK].element[(GROUP * k + c) % PACK];
-            function(group, result);
+            function(first / GROUP + k, group, result);
             #pragma unroll
             for (int32 c = 0; c < GROUP; ++c) made[(GROUP * k + c) / PACK].element[(GROUP * k + c) % PACK] = result[c];
         }
         #pragma unroll
         for (int32 k = 0; k < GROUP; ++k) put(out, first + PACK * k, elements, made[k]);
     }
+}
+
+template <int32 GROUP, class In, class Out, class Function> DEVICE void map_groups(int64 source, int64 out, int64 count, Function function) {
+    map_numbered<GROUP, In, Out>(source, out, count, [function](int64, const In *in, Out *made) { function(in, made); });
 }
 
 // The faster of map_pixels (bytes) and map_groups (all other types).

@@ -17,7 +17,7 @@ from .shapes import Walk
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
 
 _SOURCE = Path(__file__).with_name("expressions_kernels.cu")
-_PACK = 4  # Elements per thread, as in expressions_kernels.cu.
+_LEAST_EACH, _LINE = 4, 16  # The least number of elements per thread, and bytes of the widest access (expressions_kernels.cu).
 _T = DALIDataType
 _BITS = {**SIGNED, **UNSIGNED}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -108,8 +108,16 @@ def _real(name: str, operands: Sequence[str], register: str) -> str:
     return f"{_LIBRARY.get(name, name)}{suffix}({', '.join(operands)})"
 
 
-def make_kernel(program: ExpressionProgram, kinds: Sequence[DALIDataType]) -> Kernel:
-    """The kernel of a program for inputs of types `kinds`; RuntimeError if the program cannot take these types."""
+def _each(output: DALIDataType, kinds: Sequence[DALIDataType]) -> int:
+    """Neighbouring elements that a thread computes."""
+    return max(_LEAST_EACH, _LINE // max(storage_dtype(kind).itemsize for kind in (output, *kinds)))
+
+
+def make_kernel(program: ExpressionProgram, kinds: Sequence[DALIDataType], rows: bool = True) -> Kernel:
+    """The kernel of a program for inputs of types `kinds`; RuntimeError if the program cannot take these types.
+
+    `rows`: every sample is one row, because the inputs have equal shapes or one element.
+    """
     types = program.types(kinds)
 
     def value(operand: Operand) -> tuple[str, DALIDataType]:
@@ -127,13 +135,15 @@ def make_kernel(program: ExpressionProgram, kinds: Sequence[DALIDataType]) -> Ke
     inputs = range(len(kinds))
     defines = (
         ("OUT", _element(types[-1])),
+        ("ROWS", int(rows)),
+        ("EACH", _each(types[-1], kinds)),
         ("INPUTS", len(kinds)),
         ("EACH_INPUT(DO)", " ".join(f"DO({k}, {_element(kinds[k])})" for k in inputs)),
         ("PARAMETERS", ", ".join(f"const {_register(kinds[k])} a{k}" for k in inputs)),
         ("EXPRESSION", f"{body} return r{len(types) - 1};"),
         ("ARGUMENTS(j)", ", ".join(f"in_register(x{k}.element[j])" for k in inputs)),
     )
-    return Kernel(_SOURCE, "expression", defines)
+    return Kernel(_SOURCE, "rows" if rows else "strided", defines)
 
 
 def make_launch(kernel: Kernel, plan: Walk, inputs: Sequence[Batch], output: Batch) -> Launch:
@@ -141,4 +151,5 @@ def make_launch(kernel: Kernel, plan: Walk, inputs: Sequence[Batch], output: Bat
     count, width = plan.records.shape
     largest = int(plan.shapes.prod(axis=1).max(initial=0))
     own = EXPRESSION_CUDA.entries(outputs=output.addresses, records=plan.records, width=width, groups=plan.groups, samples=count)
-    return Launch(kernel, (*own, *[batch.addresses for batch in inputs]), grid_of(-(-largest // _PACK), count))
+    each = _each(output.dtype, [batch.dtype for batch in inputs]) if plan.rows else _LEAST_EACH
+    return Launch(kernel, (*own, *[batch.addresses for batch in inputs]), grid_of(-(-largest // each), count))

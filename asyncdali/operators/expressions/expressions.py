@@ -66,7 +66,7 @@ class ArithmeticGenericOp(EagerOperator):
         self._made: dict[Any, _Dense] = {}
         self._computing = threading.Lock()  # several threads plan while an iteration is made again (runtime/repairs, provenance)
         self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
-        self._cuda: dict[tuple[DALIDataType, ...], Kernel] = {}
+        self._cuda: dict[tuple[tuple[DALIDataType, ...], bool], Kernel] = {}
         from . import expressions_kernels as expressions_kernels
         from . import stored_code
 
@@ -119,13 +119,13 @@ class ArithmeticGenericOp(EagerOperator):
         step = self._kernels.make_expression_step(
             plan, [batch.addresses for batch in inputs], output.addresses, itemsizes, output.itemsize, self._explain
         )
-        step.launches = lambda: [make_launch(self._cuda_kernel(kinds), plan, inputs, output)]
+        step.launches = lambda: [make_launch(self._cuda_kernel(kinds, plan.rows), plan, inputs, output)]
         return Planned([output], [step])
 
-    def _cuda_kernel(self, kinds: tuple[DALIDataType, ...]) -> Kernel:
-        found = self._cuda.get(kinds)
+    def _cuda_kernel(self, kinds: tuple[DALIDataType, ...], rows: bool) -> Kernel:
+        found = self._cuda.get((kinds, rows))
         if found is None:
-            found = self._cuda[kinds] = make_kernel(self.program, kinds)
+            found = self._cuda[kinds, rows] = make_kernel(self.program, kinds, rows)
         return found
 
     def _checked(self, inputs: list[Batch]) -> tuple[tuple[DALIDataType, ...], DALIDataType, str]:

@@ -3,8 +3,10 @@
 //   INPUTS                  number of inputs
 //   EACH_INPUT(DO)          DO(k, T) for each input k and its element type
 //   PARAMETERS, EXPRESSION  the parameters of `evaluate` (a register for each input) and its body
-//   ARGUMENTS(j)            its arguments: element j of the pack x<k> of each input
-#include "kernel.cuh"
+//   ARGUMENTS(j)            its arguments: element j of x<k>, for each input
+//   ROWS                    1: the kernel of samples that are one row; 0: of all others
+//   EACH                    of rows: neighbouring elements that a thread computes, 16 bytes of the largest type, at least 4
+#include "lines.cuh"
 #include "expressions_tables.py"
 
 // -------------------------------------------------------------------------------------------------------------- operations on registers
@@ -120,49 +122,139 @@ DEVICE int64 locate(int64 i, const int64 *extents, const int64 *strides, int64 g
     return column;
 }
 
-#define SOURCE(k, T) const int64 source##k = address(context, EXPRESSION_CUDA_WORDS + k, sample);
-#define ROW_PACK(k, T) const Pack<T> x##k = row_pack<T>(source##k, strides[k * groups + groups - 1], i, count);
+// EACH neighbouring elements, which are loaded and stored as words.
+template <class T> union Run {
+    uint32 word[EACH * sizeof(T) / 4];
+    T element[EACH];
+};
+struct alignas(8) Couple { uint32 word[2]; };
+
+// The elements from `begin` on. Their memory may begin anywhere. Only aligned words that contain one of their bytes are read.
+template <class T> DEVICE Run<T> run_at(int64 begin) {
+    constexpr int32 SIZE = EACH * sizeof(T), WORDS = SIZE / 4;
+    Run<T> run;
+    if ((begin & ((SIZE < LINE ? SIZE : LINE) - 1)) == 0) {
+        if constexpr (SIZE == 4) {
+            run.word[0] = *at<const uint32>(begin);
+        } else if constexpr (SIZE == 8) {
+            const Couple two = *at<const Couple>(begin);
+            run.word[0] = two.word[0], run.word[1] = two.word[1];
+        } else {
+            #pragma unroll
+            for (int32 k = 0; k < WORDS; k += 4) {
+                const Line line = line_at(begin + 4 * k);
+                #pragma unroll
+                for (int32 j = 0; j < 4; ++j) run.word[k + j] = line.word[j];
+            }
+        }
+        return run;
+    }
+    const int64 first = begin & -4ll;
+    const int32 bits = 8 * (int32)(begin & 3);
+    uint32 low = word_at(first);
+    #pragma unroll
+    for (int32 k = 0; k < WORDS; ++k) {
+        const uint32 high = k + 1 < WORDS || bits ? word_at(first + 4 * (k + 1)) : 0;
+        run.word[k] = __funnelshift_r(low, high, bits);
+        low = high;
+    }
+    return run;
+}
+
+template <class T> DEVICE Run<T> repeated(T element) {
+    Run<T> run;
+    #pragma unroll
+    for (int32 k = 0; k < EACH; ++k) run.element[k] = element;
+    return run;
+}
+
+// `begin` is aligned to the size of the elements.
+template <class T> DEVICE void store_run(int64 begin, const Run<T> &run) {
+    constexpr int32 SIZE = EACH * sizeof(T);
+    if constexpr (sizeof(T) >= 4) {  // as elements: the compiler would store the words of floats one by one
+        #pragma unroll
+        for (int32 k = 0; k < EACH; k += PACK) {
+            Pack<T> pack;
+            #pragma unroll
+            for (int32 j = 0; j < PACK; ++j) pack.element[j] = run.element[k + j];
+            *at<Pack<T>>(begin + k * (int64)sizeof(T)) = pack;
+        }
+    } else if constexpr (SIZE == 4) {
+        *at<uint32>(begin) = run.word[0];
+    } else if constexpr (SIZE == 8) {
+        *at<Couple>(begin) = Couple{{run.word[0], run.word[1]}};
+    } else {
+        #pragma unroll
+        for (int32 k = 0; k < SIZE / 4; k += 4) store_line(begin + 4 * k, Line{{{run.word[k], run.word[k + 1], run.word[k + 2], run.word[k + 3]}}});
+    }
+}
+
+// The stride is kept in a register: a load from the table would wait for each store, because the output may be anywhere.
+#define SOURCE(k, T) const int64 source##k = address(context, EXPRESSION_CUDA_WORDS + k, sample), step##k = strides[k * groups + groups - 1];
+#define LOAD_RUN(k, T) const Run<T> x##k = step##k ? run_at<T>(source##k + i * (int64)sizeof(T)) : repeated<T>(*at<const T>(source##k));
+#define LOAD_ONE(k, T) Pack<T> x##k; x##k.element[0] = at<const T>(source##k)[step##k ? e : 0];
 #define EMPTY_PACK(k, T) Pack<T> x##k = {};
 #define GATHER(k, T) x##k.element[j] = *at<const T>(source##k + places[k]);
 
-KERNEL expression(const int64 *context) {
+#if ROWS
+// Samples that are one row: inputs have the shape of the result, or one element.
+KERNEL rows(const int64 *context) {
     const int64 width = context[EXPRESSION_CUDA_WIDTH], groups = context[EXPRESSION_CUDA_GROUPS];
     FOR_SAMPLES(sample, context[EXPRESSION_CUDA_SAMPLES]) {
         const int64 *extents = array<int64>(context, EXPRESSION_CUDA_RECORDS) + sample * width + WALK_HEAD_WORDS, *strides = extents + groups;
-        const int64 inner = extents[groups - 1], out = address(context, EXPRESSION_CUDA_OUTPUTS, sample);
-        int64 outer = 1;
-        for (int64 g = 0; g < groups - 1; ++g) outer *= extents[g];
-        const int64 count = outer * inner;
+        const int64 out = address(context, EXPRESSION_CUDA_OUTPUTS, sample);
+        const int64 count = extents[groups - 1];
         EACH_INPUT(SOURCE)
-        Pack<OUT> result;
-        if (outer == 1) {
-            FOR_PACKS(i, OUT, out, count) {
-                EACH_INPUT(ROW_PACK)
+        // The first run may begin before the row, because runs are aligned in memory.
+        const int64 turn = (int64)EACH * gridDim.x * blockDim.x, behind = (out / (int64)sizeof(OUT)) & (EACH - 1);
+        for (int64 i = EACH * ((int64)blockIdx.x * blockDim.x + threadIdx.x) - behind; i < count; i += turn) {
+            if (i >= 0 && i + EACH <= count) {
+                EACH_INPUT(LOAD_RUN)
+                Run<OUT> result;
                 #pragma unroll
-                for (int j = 0; j < PACK; ++j) result.element[j] = in_memory<OUT>(evaluate(ARGUMENTS(j)));
-                put(out, i, count, result);
+                for (int32 j = 0; j < EACH; ++j) result.element[j] = in_memory<OUT>(evaluate(ARGUMENTS(j)));
+                store_run<OUT>(out + i * (int64)sizeof(OUT), result);
+                continue;
             }
-        } else {
-            FOR_ITEMS(item, (count + PACK - 1) / PACK) {
-                const int64 i = item * PACK;
-                EACH_INPUT(EMPTY_PACK)
-                int64 places[INPUTS];
-                int64 column = locate(i, extents, strides, groups, places);
-                #pragma unroll
-                for (int j = 0; j < PACK; ++j) {
-                    if (i + j >= count) break;
-                    EACH_INPUT(GATHER)
-                    if (++column == inner) {
-                        column = locate(i + j + 1, extents, strides, groups, places);
-                    } else {
-                        #pragma unroll
-                        for (int k = 0; k < INPUTS; ++k) places[k] += strides[k * groups + groups - 1];
-                    }
-                }
-                #pragma unroll
-                for (int j = 0; j < PACK; ++j) result.element[j] = in_memory<OUT>(evaluate(ARGUMENTS(j)));
-                put(out, i, count, result);
+            #pragma unroll 1
+            for (int64 e = larger(i, (int64)0); e < smaller(i + EACH, count); ++e) {
+                EACH_INPUT(LOAD_ONE)
+                at<OUT>(out)[e] = in_memory<OUT>(evaluate(ARGUMENTS(0)));
             }
         }
     }
 }
+#else
+// All other samples, whose operands are located by their strides.
+KERNEL strided(const int64 *context) {
+    const int64 width = context[EXPRESSION_CUDA_WIDTH], groups = context[EXPRESSION_CUDA_GROUPS];
+    FOR_SAMPLES(sample, context[EXPRESSION_CUDA_SAMPLES]) {
+        const int64 *extents = array<int64>(context, EXPRESSION_CUDA_RECORDS) + sample * width + WALK_HEAD_WORDS, *strides = extents + groups;
+        const int64 inner = extents[groups - 1], out = address(context, EXPRESSION_CUDA_OUTPUTS, sample);
+        int64 count = inner;
+        for (int64 g = 0; g < groups - 1; ++g) count *= extents[g];
+        EACH_INPUT(SOURCE)
+        FOR_ITEMS(item, (count + PACK - 1) / PACK) {
+            const int64 i = item * PACK;
+            Pack<OUT> result;
+            EACH_INPUT(EMPTY_PACK)
+            int64 places[INPUTS];
+            int64 column = locate(i, extents, strides, groups, places);
+            #pragma unroll
+            for (int j = 0; j < PACK; ++j) {
+                if (i + j >= count) break;
+                EACH_INPUT(GATHER)
+                if (++column == inner) {
+                    column = locate(i + j + 1, extents, strides, groups, places);
+                } else {
+                    #pragma unroll
+                    for (int k = 0; k < INPUTS; ++k) places[k] += strides[k * groups + groups - 1];
+                }
+            }
+            #pragma unroll
+            for (int j = 0; j < PACK; ++j) result.element[j] = in_memory<OUT>(evaluate(ARGUMENTS(j)));
+            put(out, i, count, result);
+        }
+    }
+}
+#endif

@@ -21,12 +21,16 @@ TILE = 256
 
 @dataclass
 class Walk:
-    """Output shapes, records (WALK_HEAD) without kernels, number of groups, and the samples (an index) of each code variant."""
+    """Output shapes, records (WALK_HEAD) without kernels, number of groups, and the samples (an index) of each code variant.
+
+    `rows`: every sample is one row, because its inputs have equal shapes or one element.
+    """
 
     shapes: np.ndarray
     records: np.ndarray
     groups: int
     variants: list[tuple[int, np.ndarray | slice]]
+    rows: bool
 
 
 def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
@@ -53,7 +57,7 @@ def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
         records[samples] = _records(padded[:, samples], result[samples], grouped, patterns[index], count, itemsizes)
         last = int(patterns[index][grouped[-1][-1]]) if grouped else 0
         variants.append((last, samples))
-    return Walk(result, records, count, variants)
+    return Walk(result, records, count, variants, all(len(item) <= 1 for item in groups))
 
 
 def _alike(shapes: np.ndarray, itemsizes: Sequence[int]) -> Walk:
@@ -62,7 +66,7 @@ def _alike(shapes: np.ndarray, itemsizes: Sequence[int]) -> Walk:
     extents, strides = records[:, WALK_HEAD.words :][:, :2], records[:, WALK_HEAD.words :][:, 2:]
     extents[:, 0], extents[:, 1] = 1, shapes.prod(axis=1)
     strides[:, 1::2] = itemsizes
-    return Walk(shapes, records, 2, [(0, slice(None))])
+    return Walk(shapes, records, 2, [(0, slice(None))], True)
 
 
 def _padded(shapes: Sequence[np.ndarray]) -> np.ndarray:

@@ -113,7 +113,7 @@ class ShotNoise(Noise):
 
 @register
 class SaltAndPepper(Noise):
-    cuda = "salt_and_pepper"
+    cuda, each = "salt_and_pepper", 4
     schema = Schema(
         name="noise.salt_and_pepper",
         doc="""Replaces pixels at random by "salt" or "pepper".

@@ -1,5 +1,6 @@
 // noise.gaussian, noise.shot and noise.salt_and_pepper: the position of an element in its sample determines its draws. The table is NOISE.
 // Macros: IN, OUT element types (equal).
+#include "../../device/lines.cuh"
 #include "../../sampling/poisson.cuh"
 #include "noise.py"
 
@@ -48,7 +49,7 @@ DEVICE float32 limit_of(float64 mean) { return mean < 12 ? (float32)exp(-mean) :
 // float32 nearly always decide; a block of words has two numbers. A thread starts its next element as soon as it knows a count: if
 // the threads of a warp waited for the largest count, they would wait half of the time. Bytes have 256 different means, so a block computes
 // what their counts share once for a sample.
-KERNEL_OF(2) shot(const int64 *context) {
+KERNEL_OF(4) shot(const int64 *context) {
     constexpr int32 MEANS = Same<IN, uint8>::value ? 256 : 1;
     __shared__ float64 factorials[FACTORIALS];
     __shared__ PoissonMean means[MEANS];
@@ -115,26 +116,39 @@ KERNEL_OF(2) shot(const int64 *context) {
     }
 }
 
-KERNEL salt_and_pepper(const int64 *context) {
+KERNEL_OF(4) salt_and_pepper(const int64 *context) {
     FOR_SAMPLES(sample, context[NOISE_SAMPLES]) {
         const Counter counter = counter_of(context, sample);
         const float32 chance = array<float32>(context, NOISE_PARAMETERS)[2 * sample], salt_chance = array<float32>(context, NOISE_PARAMETERS)[2 * sample + 1];
         const IN salt = array<IN>(context, NOISE_FLAVOURS)[2 * sample], pepper = array<IN>(context, NOISE_FLAVOURS)[2 * sample + 1];
         const int64 together = array<int64>(context, NOISE_TOGETHER)[sample], inner = array<int64>(context, NOISE_INNER)[sample];
-        const IN *source = at<const IN>(address(context, NOISE_INPUTS, sample));
-        OUT *out = at<OUT>(address(context, NOISE_OUTPUTS, sample));
-        FOR_ITEMS(pixel, array<int64>(context, NOISE_COUNTS)[sample] ? array<int64>(context, NOISE_COUNTS)[sample] / together : 0) {
+        const int64 source = address(context, NOISE_INPUTS, sample), out = address(context, NOISE_OUTPUTS, sample);
+        const int64 count = array<int64>(context, NOISE_COUNTS)[sample], pixels = count ? count / together : 0;
+        // 0: the pixel stays, 1: it becomes salt, 2: pepper.
+        auto change_of = [=](int64 pixel) -> int32 {
             const uint64 offset = offset_of(context, pixel);
             const float32 draw = (float32)picked(words_of(counter, offset >> 2), (uint32)offset & 3) * TWO_TO_MINUS_32;
-            int64 outer = pixel;
-            const int64 within = take(outer, inner), first = outer * inner * together + within;
-            for (int64 c = 0; c < together; c += PACK) {
-                IN given[PACK];  // loaded together, because a load waits for the store before it
+            return !(draw < chance) ? 0 : draw < salt_chance ? 1 : 2;
+        };
+        if (together == 1) {
+            map_numbered<1, IN, OUT>(source, out, pixels, [=](int64 pixel, const IN *in, OUT *made) {
+                const int32 change = change_of(pixel);
+                *made = (OUT)(change == 0 ? *in : change == 1 ? salt : pepper);
+            });
+        } else if (together == 3 && inner == 1) {
+            map_numbered<3, IN, OUT>(source, out, pixels, [=](int64 pixel, const IN *in, OUT *made) {
+                const int32 change = change_of(pixel);
                 #pragma unroll
-                for (int32 k = 0; k < PACK; ++k) given[k] = c + k < together ? source[first + (c + k) * inner] : (IN)0;
-                #pragma unroll
-                for (int32 k = 0; k < PACK; ++k) {
-                    if (c + k < together) out[first + (c + k) * inner] = (OUT)(!(draw < chance) ? given[k] : draw < salt_chance ? salt : pepper);
+                for (int32 c = 0; c < 3; ++c) made[c] = (OUT)(change == 0 ? in[c] : change == 1 ? salt : pepper);
+            });
+        } else {
+            FOR_ITEMS(pixel, pixels) {
+                const int32 change = change_of(pixel);
+                int64 outer = pixel;
+                const int64 within = take(outer, inner), first = outer * inner * together + within;
+                for (int64 c = 0; c < together; ++c) {
+                    const int64 element = first + c * inner;
+                    at<OUT>(out)[element] = (OUT)(change == 0 ? at<const IN>(source)[element] : change == 1 ? salt : pepper);
                 }
             }
         }

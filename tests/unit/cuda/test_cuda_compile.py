@@ -36,7 +36,7 @@ def expressions():
     for k, (name, operation) in enumerate(OPERATIONS.items()):
         allowed = [kind for kind in kinds if kind is not DALIDataType.BOOL and (operation.rule != "bits" or kind not in FLOATS)]
         chosen = [allowed[(k + step) % len(allowed)] for step in range(operation.operands)]
-        yield make_kernel(single(name, list(range(operation.operands))), chosen).defines
+        yield make_kernel(single(name, list(range(operation.operands))), chosen, rows=k % 4 > 0).defines
 
 
 MACROS = {

@@ -13,6 +13,7 @@ from asyncdali.batch import storage_dtype
 from asyncdali.operators.base import Arguments
 from asyncdali.operators.expressions.cuda_code import make_kernel
 from asyncdali.operators.expressions.programs import ExpressionProgram, InputOperand, Instruction, Literal, Operand, ResultOperand
+from asyncdali.operators.expressions.shapes import walk
 from asyncdali.operators.expressions.types import FLOATS, FUNCTIONS, OPERANDS, OPERATIONS
 from asyncdali.types import DALIDataType as T
 
@@ -106,6 +107,20 @@ def test_random_expressions(seed):
     rng = np.random.default_rng(seed)
     kinds = [KINDS[k] for k in rng.integers(0, len(KINDS), 2)]
     check(rng, random_program(rng, kinds, 10), kinds)
+
+
+@pytest.mark.parametrize("kinds", [(T.UINT8, T.UINT8), *[pytest.param(k, marks=SLOW) for k in ((T.INT16, T.FLOAT), (T.FLOAT, T.FLOAT64))]])
+def test_rows_of_any_length_that_begin_anywhere(kinds):
+    """Rows are computed in runs of up to 16 elements, which are aligned in the output only. Inputs begin at other places in their lines."""
+    rng = np.random.default_rng(3)
+    memories = [elements(rng, kind, (4000,)) for kind in kinds]
+    lengths = [*range(1, 40), 700, 1501]
+    inputs = [[memory[k * (3 + place) :][:length] for k, length in enumerate(lengths)] for place, memory in enumerate(memories)]
+    what = program(("add", [InputOperand(0), InputOperand(1)]))
+    assert walk([np.array([row.shape for row in rows]) for rows in inputs], [1, 1]).rows
+    assert_same(*both(NAME, inputs[0], more=(inputs[1],), program=what))
+    one = [row[:1] for row in inputs[1]]  # is read again and again
+    assert_same(*both(NAME, inputs[0], more=(one,), program=what))
 
 
 def whole(kind: T) -> ExpressionProgram:

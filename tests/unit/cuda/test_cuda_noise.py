@@ -34,6 +34,14 @@ def test_salt_and_pepper(dtype, layout):
     assert_near(*both("noise.salt_and_pepper", data(rng, dtype), layout if not constants else "HWC", chances, salt_val=9.0, **constants))
 
 
+def test_salt_and_pepper_of_pixels_that_begin_anywhere():
+    """Four pixels are computed together where the output's words begin."""
+    rng = np.random.default_rng(4)
+    samples = [rng.integers(0, 256, (1, width, channels), np.uint8) for channels in (3, 1, 2) for width in (1, 2, 3, 4, 5, 6, 7, 43)]
+    chances = {"prob": rng.uniform(0, 1, len(samples)).astype(np.float32)}
+    assert_near(*both("noise.salt_and_pepper", samples, "HWC", chances))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32", *[pytest.param(k, marks=SLOW) for k in ("int32", "uint64", "int16")]])
 def test_shot(dtype):
     """Means of 0 to 8 events are drawn by products of numbers. Means up to 1,000 are drawn by rejection."""
