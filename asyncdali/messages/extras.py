@@ -8,6 +8,6 @@ import sys
 
 def need(module: str, extra: str, what: str) -> None:
     """ModuleNotFoundError that names the extra of asyncdali with `module`. `what` needs the module."""
-    if module in sys.modules or importlib.util.find_spec(module) is not None:
+    if sys.modules.get(module) is not None or importlib.util.find_spec(module) is not None:
         return
     raise ModuleNotFoundError(f"{what} needs {module}, which is not installed: pip install asyncdali[{extra}]", name=module)

@@ -282,12 +282,12 @@ def _sliders(asked: what_if.WhatIf) -> str:
         for name, title in _TIMES
     ]  # fmt: skip
     table = "".join(
-        f"<tr><td>{_text(row.name)}={_text(row.value)}</td><td class=\"number\">{row.rate:,.0f}</td>"
+        f"<tr><td>{_text(row.shown)}</td><td class=\"number\">{row.rate:,.0f}</td>"
         f"<td class=\"number\">x {row.factor:.2f}</td><td>{row.limit}</td></tr>"
         for row in asked.rows
     )
     first = asked.first
-    advice = "No setting gains 3 %." if first is None else f"Turn first: {first.name}={first.value}."
+    advice = "No setting gains 3 %." if first is None else f"Turn first: {first.shown}."
     return (
         f'<form id="what-if" data-asked="{html.escape(json.dumps(data))}">{"".join(rows)}<p id="predicted"></p></form>'
         f"<p>{_text(advice)}</p><table><tr><th>setting</th><th>samples/s</th><th></th><th>the limit then</th></tr>{table}</table>"

@@ -125,6 +125,7 @@ class Forecast:
     """One knob: its `name` as an argument of the pipeline, or words; its `value`; the predicted samples per second; the limit then.
 
     `factor`: of the measured rate. `is_setting`: whether it is an argument of the pipeline, and not another source, storage or machine.
+    Words say the value, too.
     """
 
     name: str
@@ -133,6 +134,11 @@ class Forecast:
     factor: float
     limit: str
     is_setting: bool
+
+    @property
+    def shown(self) -> str:
+        """The change for people: an argument with its value, or words."""
+        return f"{self.name}={self.value}" if self.is_setting else self.name
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ def _row(need: Demands, now: Knobs, name: str, value: object, then: Knobs, is_se
 
 def _turned(need: Demands, now: Knobs) -> Iterator[tuple[Any, ...]]:
     """(name, value, settings, whether it is an argument of the pipeline[, other demands]) of each knob."""
-    for threads in dict.fromkeys((2 * now.threads, max(1, now.threads // 2))):
+    for threads in filter(None, (2 * now.threads, now.threads // 2)):
         yield "num_threads", threads, dataclasses.replace(now, threads=threads), True
     for depth in dict.fromkeys((now.depth + 1, 2 * now.depth, now.depth + 4)):
         yield "prefetch_queue_depth", depth, dataclasses.replace(now, depth=depth), True
@@ -183,16 +189,16 @@ def _turned(need: Demands, now: Knobs) -> Iterator[tuple[Any, ...]]:
         depth = max(now.depth, engines + 1)
         yield "engines", engines, dataclasses.replace(now, engines=engines, depth=depth), True
     if need.awaited:
-        yield "batches asked for ahead", 2 * now.fetch, dataclasses.replace(now, fetch=2 * now.fetch), False
+        yield f"{2 * now.fetch} batches asked for ahead", 2 * now.fetch, dataclasses.replace(now, fetch=2 * now.fetch), False
     if need.called > 0.1 * need.measured:
         held = max(0.0, need.interpreter - need.calling)
         ahead = dataclasses.replace(need, called=0.0, workers=need.workers + need.called, interpreter=held)
         yield "the called sources in 2 workers", 2, dataclasses.replace(now, workers=2), False, ahead
     if need.waiting > _WAITS * (need.computing + need.waiting):
-        yield "storage, times as fast", 2, dataclasses.replace(now, storage=2.0), False
-    yield "processors", round(2 * now.cores, 2), dataclasses.replace(now, cores=2 * now.cores), False
+        yield "storage twice as fast", 2, dataclasses.replace(now, storage=2.0), False
+    yield "twice the processors", round(2 * now.cores, 2), dataclasses.replace(now, cores=2 * now.cores), False
     threads = 2 * now.threads
-    yield "processors and num_threads", threads, dataclasses.replace(now, cores=2 * now.cores, threads=threads), False
+    yield f"twice the processors and num_threads={threads}", threads, dataclasses.replace(now, cores=2 * now.cores, threads=threads), False
 
 
 def knobs(found: Measurement) -> Knobs:
@@ -253,7 +259,7 @@ def text(found: WhatIf) -> str:
     """The predictions as lines for people."""
     rate = found.need.samples / found.need.measured
     lines = [f"what if (now {rate:,.0f} samples/s, limit: {limit(found.need, found.now)}):"]
-    lines += [f"  {row.rate:>10,.0f} samples/s  x {row.factor:4.2f}  {row.name}={row.value}  (limit: {row.limit})" for row in found.rows]
+    lines += [f"  {row.rate:>10,.0f} samples/s  x {row.factor:4.2f}  {row.shown}  (limit: {row.limit})" for row in found.rows]
     first = found.first
-    lines.append("turn first: " + ("no setting gains 3 %" if first is None else f"{first.name}={first.value}"))
+    lines.append("turn first: " + ("no setting gains 3 %" if first is None else first.shown))
     return "\n".join(lines)

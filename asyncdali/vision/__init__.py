@@ -29,14 +29,10 @@ May import `dynamic`, `fn`, `pipeline` and `types`.
 
 from __future__ import annotations
 
+import importlib.util
 
-def _check() -> None:
-    """ImportError that names the package that is missing."""
-    import importlib.util
+from ..messages.extras import need
 
-    for package, name in (("torch", "torch"), ("PIL", "pillow")):
-        if importlib.util.find_spec(package) is None:
-            raise ImportError(f"asyncdali.experimental.torchvision needs the package {name}, which is not installed", name=package)
-
-
-_check()
+need("torch", "torch", "asyncdali.experimental.torchvision")
+if importlib.util.find_spec("PIL") is None:
+    raise ModuleNotFoundError("asyncdali.experimental.torchvision needs pillow, which is not installed: pip install pillow", name="PIL")

@@ -150,6 +150,22 @@ def test_a_setting_with_a_gain_below_3_percent_is_not_advised():
     assert what_if.WhatIf(NONE, ONE, [*rows, better]).first is better
 
 
+def test_predictions_for_people_are_settings_or_words():
+    """Processors are no argument, and `num_threads=1` is no change."""
+    needed = dataclasses.replace(NONE, called=0.05, computing=0.1, waiting=0.1, awaited=0.01, samples=8.0, measured=0.3)
+    asked = what_if.WhatIf(needed, ONE, [what_if._row(needed, ONE, *turned) for turned in what_if._turned(needed, ONE)])
+    shown = [row.shown for row in asked.rows]
+    assert [text for text in shown if text.startswith("num_threads")] == ["num_threads=2"]
+    words = {
+        f"{2 * ONE.fetch} batches asked for ahead", "the called sources in 2 workers", "storage twice as fast", "twice the processors",
+        "twice the processors and num_threads=2",
+    }  # fmt: skip
+    assert {row.shown for row in asked.rows if not row.is_setting} == words
+    assert all(f"  {text}  (limit: " in what_if.text(asked) for text in shown) and "processors=" not in what_if.text(asked)
+    two = dataclasses.replace(ONE, threads=2)
+    assert [value for name, value, *_ in what_if._turned(needed, two) if name == "num_threads"] == [4, 1]
+
+
 @pytest.mark.parametrize(("waited", "latency"), [(0.5, 0.0), (2.3, 0.2), (6.0, 0.2)])
 def test_an_awaited_source_limits_the_rate_if_the_consumer_waits_for_it(waited, latency):
     """With one batch asked for ahead, the rate is that of the answers: 50 batches in 10 s take 0.2 s each, however long the step is."""
