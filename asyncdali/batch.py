@@ -320,11 +320,13 @@ class Batch:
 
     @property
     def ndim(self) -> int:
+        """Number of dimensions of a sample."""
         ndim: int = self.shapes.shape[1]
         return ndim
 
     @property
     def itemsize(self) -> int:
+        """Bytes of an element."""
         return storage_dtype(self.dtype).itemsize
 
     def counts(self) -> np.ndarray:

@@ -88,14 +88,17 @@ class PipelineOptions:
 
     @property
     def exec_separated(self) -> bool:
+        """Whether the queues of the CPU and of the GPU have depths of their own."""
         return isinstance(self.prefetch_queue_depth, dict)
 
     @property
     def cpu_queue_size(self) -> int:
+        """Depth of the queue of the CPU stage."""
         return int(self.prefetch_queue_depth["cpu_size"] if self.exec_separated else self.prefetch_queue_depth)
 
     @property
     def gpu_queue_size(self) -> int:
+        """Depth of the queue of the GPU stage."""
         return int(self.prefetch_queue_depth["gpu_size"] if self.exec_separated else self.prefetch_queue_depth)
 
     @property

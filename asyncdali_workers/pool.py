@@ -86,6 +86,7 @@ class WorkerPool:
 
     @property
     def num_workers(self) -> int:
+        """Number of worker processes."""
         return self._dispatcher.num_workers
 
     @property
@@ -95,8 +96,10 @@ class WorkerPool:
 
     @property
     def start_method(self) -> str:
+        """How workers are started: "fork", "spawn" or "forkserver"."""
         return self._dispatcher.start_method
 
     @property
     def closed(self) -> bool:
+        """Whether the pool was closed; a closed pool takes no batches."""
         return self._dispatcher.closed

@@ -12,6 +12,7 @@ from .core._augmentation import Augmentation
 
 
 def is_integer(value: object) -> bool:
+    """Whether a value is an integer of Python or NumPy."""
     return isinstance(value, (int, np.integer))
 
 

@@ -70,11 +70,7 @@ class Field:
 class Table:
     """The declaration of a table or of a record; see the module docstring.
 
-    at      named tuple for compiled code: byte offset of each word; and `words`, `size` of the whole
-    word    the same with the index of each word
     names   names of the words;  words  number of words;  size  number of bytes
-    entries function that returns the table's words in order, from values by name: integers, or arrays (which become their addresses).
-            TypeError unless each word is given exactly once
     """
 
     def __init__(self, name: str, *fields: Field):
@@ -100,14 +96,17 @@ class Table:
 
     @functools.cached_property
     def word(self) -> Offsets:
+        """Named tuple for compiled code: the index of each word, and `words`, `size` of the whole."""
         return self._offsets(*range(self.words), self.words, self.size)
 
     @functools.cached_property
     def at(self) -> Offsets:
+        """Named tuple for compiled code: the byte offset of each word, and `words`, `size` of the whole."""
         return self._offsets(*range(0, self.size, WORD), self.words, self.size)
 
     @functools.cached_property
     def entries(self) -> Callable[..., tuple[Any, ...]]:
+        """Function that returns the words in order, from values by name. It raises TypeError unless each word is given exactly once."""
         return _entries_of(self.name, self.names)
 
     def __repr__(self) -> str:

@@ -126,6 +126,7 @@ class Arg:
 
     @property
     def is_list(self) -> bool:
+        """Whether the argument takes a list of values."""
         return self.kind.endswith("_list")
 
     def convert(self, value: Any) -> Any:

@@ -39,6 +39,7 @@ class PoolOutput:
 
     @property
     def addresses(self) -> np.ndarray:
+        """Address of each sample, int64[samples]."""
         found = self._addresses
         if found is None:
             values = self.values

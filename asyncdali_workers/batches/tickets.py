@@ -62,10 +62,12 @@ class Ticket:
 
     @property
     def complete(self) -> bool:
+        """Whether every slice of the batch has an answer."""
         return len(self.answers) == len(self.slices)
 
     @property
     def task_range(self) -> range:
+        """Numbers of the tasks of this batch, one for each slice."""
         return range(task_of(self.number, 0), task_of(self.number, len(self.slices)))
 
     def where(self, sample: int) -> str:

@@ -128,6 +128,7 @@ class Augmentation:
 
     @property
     def name(self) -> str:
+        """The name given to the decorator, or the name of the function."""
         given = self._given["name"]
         return getattr(self._op, "__name__", type(self._op).__name__) if given is None else given
 

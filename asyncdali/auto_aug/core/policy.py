@@ -38,6 +38,7 @@ class Policy:
 
     @property
     def augmentations(self) -> dict[str, Augmentation]:
+        """All augmentations of the policy by name, sorted."""
         found = {augmentation.name: augmentation for sub_policy in self.sub_policies for augmentation, _, _ in sub_policy}
         return {name: found[name] for name in sorted(found)}
 

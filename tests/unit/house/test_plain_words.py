@@ -7,6 +7,8 @@ without a text, and arguments that a public docstring does not mention.
 from __future__ import annotations
 
 import ast
+import functools
+import importlib
 import inspect
 import io
 import re
@@ -177,7 +179,74 @@ def test_public_docstrings_name_their_arguments(module):
     assert missing == {}
 
 
+DOCUMENTED = (
+    "asyncdali", "asyncdali.types", "asyncdali.tensors", "asyncdali.math", "asyncdali.fn", "asyncdali.ops", "asyncdali.dynamic",
+    "asyncdali.experimental.dynamic", "asyncdali.extending", "asyncdali.extending.testing", "asyncdali.testing",
+    "asyncdali.errors", "asyncdali.auto_aug.auto_augment", "asyncdali.auto_aug.rand_augment",
+    "asyncdali.auto_aug.trivial_augment", "asyncdali.auto_aug.augmentations", "asyncdali.auto_aug.core", "asyncdali.fleet",
+    "asyncdali.tfrecord", "asyncdali.backend", "asyncdali.plugin_manager", "asyncdali.sysconfig", "asyncdali.plugin.numba",
+    "asyncdali.plugin.triton", "asyncdali.plugin.base_iterator", "asyncdali_workers", "asyncdali.plugin.pytorch",
+    "asyncdali.plugin.pytorch.experimental.proxy", "asyncdali.dynamic.pytorch", "asyncdali.plugin.jax", "asyncdali.plugin.tf",
+    "asyncdali.ray", "asyncdali.experimental.torchvision", "asyncdali.experimental.torchvision.v2.functional",
+)  # fmt: skip
+"""Modules whose public names have texts. Modules of frameworks that are not installed are skipped. ``asyncdali.extending.kernels`` is
+absent: its functions are made by factories, and the module's own text describes all of them."""
+
+
+def undocumented(module: ModuleType) -> list[str]:
+    """The public functions and classes of a module, and their methods and properties, that have no docstring of their own or of a base."""
+    found = []
+    for name in getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]:
+        value = getattr(module, name)
+        if (getattr(value, "__module__", None) or "").partition(".")[0] not in ("asyncdali", "asyncdali_workers"):
+            continue
+        if not inspect.isclass(value):
+            found += [name] if callable(value) and not inspect.getdoc(value) else []
+            continue
+        found += [] if inspect.getdoc(value) else [name]
+        ours = [base for base in value.__mro__ if base.__module__.startswith("asyncdali")]
+        members = {key: member for base in reversed(ours) for key, member in vars(base).items() if not key.startswith("_")}
+        for key, member in members.items():
+            if inspect.isfunction(member) or isinstance(member, (property, functools.cached_property, classmethod, staticmethod)):
+                texts = (getattr(vars(base).get(key), "__doc__", None) for base in value.__mro__)
+                found += [] if any(texts) else [f"{name}.{key}"]
+    return found
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_public_names_have_a_text(name):
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("asyncdali", "asyncdali_workers"):
+            raise
+        pytest.skip(str(error))
+    assert undocumented(module) == []
+
+
 # -------------------------------------------------------------------------------------------------------------------- the searches
+
+
+def test_the_search_finds_names_without_a_text():
+    class Shown:
+        """A class."""
+
+        def told(self):
+            """A method."""
+
+        def silent(self): ...
+
+        @property
+        def still(self): ...
+
+    class Derived(Shown):
+        def told(self): ...
+
+    for made in (Shown, Derived):
+        made.__module__ = "asyncdali.x"
+    module = ModuleType("asyncdali.x")
+    module.Shown, module.Derived = Shown, Derived
+    assert undocumented(module) == ["Shown.silent", "Shown.still", "Derived.silent", "Derived.still"]
 
 
 def test_the_searches_find_riddles(tmp_path):
