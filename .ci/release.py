@@ -201,12 +201,21 @@ def tree(folder: Path, python: Path) -> Path:
     return helpers
 
 
+def modules(folder: Path, tests: Sequence[str]) -> list[Path]:
+    """The files of test modules below `folder`. Raises Failed for a name that is not that of one file."""
+    found = {name: list((folder / "tests" / "unit").rglob(f"{name}.py")) for name in tests}
+    wrong = [name for name, files in found.items() if len(files) != 1]
+    if wrong:
+        raise Failed(f"names of no test module, or of several: {', '.join(wrong)}")
+    return [files[0] for files in found.values()]
+
+
 def tested(folder: Path, python: Path, tests: Sequence[str], *options: str) -> str:
     """Run test modules (none: the default suite) against the installed package. Returns pytest's last line. Raises Failed."""
     helpers = tree(folder, python)
     command = [python.parent / "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", *options]
     settings = {**os.environ, "PYTHONPATH": str(helpers), "ASYNCDALI_QUIET": "1", "PYTHONNOUSERSITE": "1"}
-    files = [path for name in tests for path in sorted((folder / "tests" / "unit").rglob(f"{name}.py"))]
+    files = modules(folder, tests)
     output = run(*command, *files, cwd=folder, environment=settings, limit=3000 if tests else 10_000)
     return output.strip().splitlines()[-1]
 

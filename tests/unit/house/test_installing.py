@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -235,3 +236,22 @@ def test_free_threaded_builds_are_refused_with_a_reason(package):
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: asyncdali does not run on free-threaded builds of Python, and ")
     assert sys.executable in last and "standard build" in last
+
+
+# --- the matrix of environments
+
+
+def test_the_matrix_names_modules_that_exist(tmp_path, monkeypatch):
+    """A row without a module would run the whole suite, and a row without one of several would pass without it."""
+    loader = importlib.util.spec_from_file_location("release", ROOT / ".ci" / "release.py")
+    release = importlib.util.module_from_spec(loader)
+    monkeypatch.setitem(sys.modules, "release", release)  # dataclasses look their module up
+    loader.loader.exec_module(release)
+    names = sorted({*release.CORE, *(name for tests in release.EXTRAS.values() for name in tests)})
+    assert [path.stem for path in release.modules(ROOT, names)] == names
+    for folder in ("one", "two"):
+        (tmp_path / "tests" / "unit" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / "unit" / folder / "test_twice.py").touch()
+    for name in ("test_twice", "test_never"):
+        with pytest.raises(release.Failed, match=name):
+            release.modules(tmp_path, [name])
