@@ -2,6 +2,7 @@
 
     python -m benchmarks.what_if                 # predictions; the machine must be quiet
     python -m benchmarks.what_if tune            # `asyncdali tune` beside an exhaustive search
+    python -m benchmarks.what_if tune --names too_few_workers    # one pipeline
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ CASES = [  # pipeline, options, the knob that is turned (a row of the prediction
     ("too_many_threads", [], ("num_threads", 4 * CORES), "too_many_threads", ["--threads", str(4 * CORES)]),
     ("slow_storage", [], ("num_threads", 4), "slow_storage", ["--threads", "4"]),
 ]
+TUNED = ["slow_decode", "small_queue", "slow_sample", "too_few_workers"]
 
 
 def bench(name: str, *options: str, iterations: int = 60, **environment: str) -> dict:
@@ -49,11 +51,11 @@ def rate(found: dict) -> float:
     return found["measurement"]["samples"] / found["measurement"]["seconds"]
 
 
-def predictions(rounds: int) -> None:
+def predictions(rounds: int, names: list[str]) -> None:
     print(f"{'pipeline':>22} {'knob':>34} {'now':>8} {'predicted':>9} {'turned':>8} {'error':>7}  others")
     with tempfile.TemporaryDirectory() as folder:
         slow = _slow_storage(Path(folder))
-        for name, options, (knob, value), turned, more in CASES:
+        for name, options, (knob, value), turned, more in (case for case in CASES if case[0] in names):
             environment = slow if name == "slow_storage" else {}
             if environment is None:
                 print(f"{name:>22} no C compiler to build a stand-in for slow storage")
@@ -149,9 +151,13 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=("predictions", "tune"), default="predictions")
     parser.add_argument("--rounds", type=int, default=3, help="of predictions")
     parser.add_argument("--turns", type=int, default=7, help="of the winner of the search and the choice of tune")
-    parser.add_argument("--names", default="slow_decode,small_queue,slow_sample,too_few_workers")
+    parser.add_argument("--names", help="pipelines, separated by commas (default: all for predictions, four for tune)")
     options = parser.parse_args()
-    predictions(options.rounds) if options.what == "predictions" else tuned(options.names.split(","), options.turns)
+    known = [case[0] for case in CASES]
+    names = options.names.split(",") if options.names else TUNED if options.what == "tune" else known
+    if unknown := set(names) - set(known):
+        parser.error(f"no pipeline {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    predictions(options.rounds, names) if options.what == "predictions" else tuned(names, options.turns)
 
 
 if __name__ == "__main__":
