@@ -132,9 +132,9 @@ def refused(kind: type[OperatorError], operator: str, argument: str | None, mess
 
 
 _FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
+    (IndexError, OperatorIndexError),  # before ValueError: numpy's AxisError is both
     (ValueError, OperatorValueError),
     (TypeError, OperatorTypeError),
-    (IndexError, OperatorIndexError),
     (KeyError, OperatorKeyError),
     (OverflowError, OperatorOverflowError),
     (MemoryError, OperatorMemoryError),

@@ -57,7 +57,7 @@ def make_batch(data: Any, kind: object, where: object, layout: object, copy: boo
         found = Batch._of(batch_of(host))
     elif isinstance(data, Tensor):
         found = Batch._of(_cut(data._samples(), data.layout or ""))
-    elif data is None or (isinstance(data, (str, bytes, dict, set, int, float, complex)) and not isinstance(data, np.generic)):
+    elif data is None or (isinstance(data, (str, bytes, dict, int, float, complex)) and not isinstance(data, np.generic)):
         raise InputError(f"a batch is a list of samples, an array or a Batch, got {_kind(data)}")
     elif hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
         tensor = make_tensor(data, None, None, None)
@@ -118,7 +118,7 @@ def _one(data: object, kind: DType | None) -> Samples:
     picture = _of_picture(data)
     if picture is not None:
         return picture
-    return _foreign(data)
+    return _foreign(data, kind)
 
 
 def _of_array(array: np.ndarray, layout: str = "") -> Samples:
@@ -227,8 +227,8 @@ def _of_picture(data: object) -> Samples | None:
     return Samples.from_values(_numbers(array[..., None] if array.ndim == 2 else array)[None], "HWC")
 
 
-def _foreign(data: object) -> Samples:
-    """An array of another library."""
+def _foreign(data: object, kind: DType | None) -> Samples:
+    """An array of another library, or a sequence."""
     if type(data).__module__.partition(".")[0] == "torch":
         _check_torch(data)
     if hasattr(data, "__dlpack_device__"):
@@ -242,8 +242,10 @@ def _foreign(data: object) -> Samples:
             return _of_array(from_dlpack(data))
         except (BufferError, RuntimeError) as error:
             raise TypeError(f"the data of a {type(data).__name__} cannot be used: {error}") from None
-    if hasattr(data, "__array__"):
+    if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
         return _of_array(np.asarray(data))
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, dict)):
+        return _of_python(list(data), kind)  # array.array, deque, UserList
     hint = "; numpy.frombuffer(data, numpy.uint8) is an array over bytes" if isinstance(data, bytes) else ""
     raise InputError(f"expected an array, numbers, a PIL picture or a Tensor, got {_kind(data)}{hint}")
 

@@ -19,6 +19,8 @@ def _bound(value: object, what: str) -> int | None:
         return None
     if isinstance(value, Tensor):
         return operator.index(value)
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise TypeError(f"{what} is an integer, a 0-d Tensor of integers or a slice of these, got {value!r}")
     return operator.index(value)
@@ -37,7 +39,7 @@ def _key(given: object) -> tuple[Any, ...]:
             found.append(slice(*(_bound(value, "a bound of a slice") for value in (item.start, item.stop, item.step))))
         elif item is None:
             raise TypeError("None (numpy.newaxis) is no index here; use ndd.expand_dims")
-        elif isinstance(item, (list, np.ndarray)) or (isinstance(item, Tensor) and item.ndim):
+        elif isinstance(item, list) or (isinstance(item, (np.ndarray, Tensor)) and item.ndim):
             raise TypeError("lists, masks and arrays are no indices here; give integers or slices")
         else:
             found.append(_bound(item, "an index"))

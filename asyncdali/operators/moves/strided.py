@@ -255,10 +255,10 @@ def like(source: Batch, shapes: np.ndarray | None = None, layout: str | None = N
 
 
 def normal_axis(axis: int, ndim: int, new: int = 0) -> int:
-    """A non-negative axis number; ValueError with the range if it is outside. With ``new=1`` the number of an axis to insert."""
+    """A non-negative axis number; AxisError with the range if it is outside. With ``new=1`` the number of an axis to insert."""
     if not -ndim <= axis < ndim + new:
         allowed = f"{-ndim} to {ndim + new - 1}, negative ones count from the back" if ndim + new else "none"
-        raise ValueError(f"axis {axis} is out of range for {ndim}-D samples; allowed are {allowed}")
+        raise np.exceptions.AxisError(f"axis {axis} is out of range for {ndim}-D samples; allowed are {allowed}")
     return axis + ndim + new if axis < 0 else axis
 
 

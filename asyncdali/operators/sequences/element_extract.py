@@ -28,7 +28,7 @@ class ElementExtract(KernelOperator):
         gives=(Output(LIKE, ONE_LESS, ONE_LESS),),
         devices=("cpu", "gpu"),
         args=(Arg("element_map", "int_list", REQUIRED, "Indices of the frames, one output each."),),
-        outputs=lambda constants: len(constants["element_map"]),
+        outputs=lambda constants: max(1, len(constants["element_map"])),  # an empty list is refused when the operator is made
     )
 
     def __init__(self, spec: Spec, environment: Environment):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import collections
 import copy
 import pickle
 
@@ -66,6 +68,19 @@ def test_T3_sources() -> None:
             return np.arange(3, dtype=np.int16)
 
     assert told(ndd.as_tensor(Foreign())) == ("i16", (3,), None)
+
+    class Interface:
+        __array_interface__ = np.arange(3, dtype=np.int16).__array_interface__
+
+    assert told(ndd.as_tensor(Interface())) == ("i16", (3,), None)
+    for sequence in (array.array("q", [1, 2]), collections.deque([1, 2]), collections.UserList([1, 2])):
+        assert told(ndd.as_tensor(sequence)) == told(ndd.copy(sequence)) == ("i32", (2,), None)
+        assert ndd.as_tensor(sequence, dtype=ndd.int8).dtype is ndd.int8
+        assert numbers(ndd.batch(sequence)) == [1, 2]
+    for text in (collections.UserString("12"), collections.deque(["a"]), collections.OrderedDict(a=1), {1, 2}):
+        with pytest.raises((TypeError, ValueError)):
+            ndd.as_tensor(text)
+    assert numbers(ndd.batch({5})) == [5]
     image = pytest.importorskip("PIL.Image")
     assert told(ndd.tensor(image.new("RGB", (4, 3)))) == ("u8", (3, 4, 3), "HWC")
     assert told(ndd.tensor(image.new("L", (4, 3)))) == ("u8", (3, 4, 1), "HWC")

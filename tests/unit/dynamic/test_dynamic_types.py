@@ -149,6 +149,7 @@ def test_I1_indexing_is_that_of_numpy() -> None:
     tensor = ndd.tensor(np.arange(20).reshape(4, 5))
     assert tensor[:] is tensor[...] is tensor[()] is tensor
     assert listed(tensor[1:][ndd.tensor(1)]) == [10, 11, 12, 13, 14] == listed(tensor[ndd.tensor(2), :])
+    assert listed(tensor[np.array(1), np.array(2) : np.int64(4)]) == [7, 8]
     assert not np.shares_memory(np.asarray(tensor[1:3]), np.asarray(tensor))
 
 
@@ -191,7 +192,8 @@ def test_I5_layouts_of_slices() -> None:
 
 def test_I6_what_is_no_index() -> None:
     tensor = ndd.tensor([1, 2, 3])
-    for key in (None, 1.0, "1", [0], np.array([0]), np.array([True, False, True]), ndd.tensor([0]), ndd.tensor(1.0), True, np.s_[1.5:]):
+    for key in (None, 1.0, "1", [0], np.array([0]), np.array([True, False, True]), ndd.tensor([0]), ndd.tensor(1.0), True, np.s_[1.5:],
+                np.array(1.0), np.array(True)):  # fmt: skip
         with pytest.raises(TypeError):
             tensor[key]
     with pytest.raises(TypeError):

@@ -33,6 +33,7 @@ def test_frames_in_a_pipeline():
     [
         ("element_extract", [FILM], {"element_map": [0, 2]}, "frame 2 of a sequence of 2"),
         ("element_extract", [FILM], {"element_map": [-2]}, "must not be negative, got -2"),
+        ("element_extract", [FILM], {"element_map": []}, "`element_map` is empty"),
         ("element_extract", [[np.zeros(3)]], {"element_map": [0]}, "has 1 dimensions; supported are: 2 or more"),
     ],
 )

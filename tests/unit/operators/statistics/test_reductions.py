@@ -177,6 +177,15 @@ def test_errors_say_what_was_given(name, inputs, arguments, message):
     assert isinstance(result, Failed) and message in result.message, result
 
 
+def test_axes_that_do_not_exist_are_index_errors():
+    """As in DALI; ours is also a ValueError, as for other wrong values."""
+    data = np.zeros((2, 3), np.float32)
+    for call in (lambda: fn.reductions.sum(data, axes=[2]), lambda: fn.tensor_resize(data, sizes=[1], axes=[-3])):
+        with pipeline_of(call) as pipe, pytest.raises(IndexError, match="is out of range for 2-D samples") as caught:
+            pipe.run()
+        assert isinstance(caught.value, ValueError)
+
+
 def test_parameters_of_the_wrong_shape():
     mean = {"mean": [np.zeros((2, 1), np.float32)]}
     assert "must have shape (1, 3) for a sample of shape (2, 3)" in ours("normalize", [SAMPLE], named=mean, axes=[0]).message
