@@ -245,7 +245,7 @@ def _foreign(data: object, kind: DType | None) -> Samples:
     if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
         return _of_array(np.asarray(data))
     if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, dict)):
-        return _of_python(list(data), kind)  # array.array, deque, UserList
+        return _of_python([*data], kind)  # type: ignore[misc]  # array.array, deque, UserList
     hint = "; numpy.frombuffer(data, numpy.uint8) is an array over bytes" if isinstance(data, bytes) else ""
     raise InputError(f"expected an array, numbers, a PIL picture or a Tensor, got {_kind(data)}{hint}")
 

@@ -70,9 +70,18 @@ class ColorJitter(Transform):
         self.hue = value_range(hue, "hue", 0, -0.5, 0.5)
 
     def make_params(self, flat_inputs: Leaves) -> Params:
-        order = draws.order(4)
-        ranges = (self.brightness, self.contrast, self.saturation, self.hue)
-        return {"order": order, "factors": [None if values is None else draws.uniform(*values) for values in ranges]}
+        order, *factors = self.get_params(self.brightness, self.contrast, self.saturation, self.hue)
+        return {"order": order.tolist(), "factors": factors}
+
+    @staticmethod
+    def get_params(
+        brightness: Sequence[float] | None, contrast: Sequence[float] | None, saturation: Sequence[float] | None,
+        hue: Sequence[float] | None,
+    ) -> tuple[torch.Tensor, float | None, float | None, float | None, float | None]:  # fmt: skip
+        """A random order of the four changes, and a factor from each range; None: no change."""
+        order = torch.tensor(draws.order(4))
+        b, c, s, h = (None if values is None else draws.uniform(*values) for values in (brightness, contrast, saturation, hue))
+        return order, b, c, s, h
 
     def transform(self, inpt: Leaf, params: Params) -> object:
         functions = (colors.adjust_brightness, colors.adjust_contrast, colors.adjust_saturation, colors.adjust_hue)
@@ -232,8 +241,13 @@ class GaussianBlur(Transform):
 
     def make_params(self, flat_inputs: Leaves) -> Params:
         with draws.drawing_from(None if self._stream is None else self._stream.generator()):
-            sigma = draws.uniform(*self.sigma)
+            sigma = self.get_params(*self.sigma)
         return {"sigma": [sigma, sigma]}
+
+    @staticmethod
+    def get_params(sigma_min: float, sigma_max: float) -> float:
+        """A random deviation of the range."""
+        return draws.uniform(sigma_min, sigma_max)
 
     def transform(self, inpt: Leaf, params: Params) -> object:
         return self.call_kernel(filters.gaussian_blur, inpt, self.kernel_size, params["sigma"])
@@ -277,6 +291,27 @@ class JPEG(Transform):
         return self.call_kernel(filters.jpeg, inpt, params["quality"])
 
 
+def _erased(
+    channels: int, size: tuple[int, int], scale: Sequence[float], ratios: Sequence[float], numbers: Sequence[Any] | None
+) -> tuple[int, int, int, int, torch.Tensor] | None:
+    """Top, left, height and width of a random window, and its values; None: none of 10 windows fits."""
+    height, width = size
+    logs = math.log(ratios[0]), math.log(ratios[1])
+    for _ in range(10):
+        area = height * width * draws.uniform(scale[0], scale[1])
+        ratio = math.exp(draws.uniform(*logs))
+        rows, columns = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if rows >= height or columns >= width:
+            continue
+        if numbers is None:
+            values = torch.empty([channels, rows, columns]).normal_(generator=draws.generator())
+        else:
+            values = torch.tensor([float(number) for number in numbers])[:, None, None]
+        y = draws.integer(0, height - rows + 1)
+        return y, draws.integer(0, width - columns + 1), rows, columns, values
+    return None
+
+
 class RandomErasing(RandomTransform):
     """Overwrite a random window with probability `p`.
 
@@ -310,26 +345,22 @@ class RandomErasing(RandomTransform):
         self.scale, self.ratio, self.value, self.inplace = tuple(scale), tuple(ratio), value, bool(inplace)
 
     def make_params(self, flat_inputs: Leaves) -> Params:
-        channels, (height, width) = query_channels(flat_inputs), query_size(flat_inputs)
-        values = None
+        channels, size, numbers = query_channels(flat_inputs), query_size(flat_inputs), None
         if self.value != "random":
-            numbers: list[Any] = list(self.value) if is_sequence(self.value) else [self.value]
+            numbers = list(self.value) if is_sequence(self.value) else [self.value]
             if len(numbers) not in (1, channels):
                 raise ValueError(f"value has {len(numbers)} numbers for {channels} channels")
-            values = torch.tensor([float(number) for number in numbers])[:, None, None]
-        logs = math.log(self.ratio[0]), math.log(self.ratio[1])
-        for _ in range(10):
-            area = height * width * draws.uniform(self.scale[0], self.scale[1])
-            ratio = math.exp(draws.uniform(*logs))
-            rows, columns = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-            if rows >= height or columns >= width:
-                continue
-            made = values
-            if made is None:
-                made = torch.empty([channels, rows, columns]).normal_(generator=draws.generator())
-            y = draws.integer(0, height - rows + 1)
-            return {"window": (y, draws.integer(0, width - columns + 1), rows, columns), "values": made}
-        return {"window": None}
+        found = _erased(channels, size, self.scale, self.ratio, numbers)
+        return {"window": None} if found is None else {"window": found[:4], "values": found[4]}
+
+    @staticmethod
+    def get_params(
+        img: torch.Tensor, scale: Sequence[float], ratio: Sequence[float], value: Sequence[float] | None = None
+    ) -> tuple[int, int, int, int, torch.Tensor]:
+        """Top, left, height and width of a random window, and its values (None: random ones). The picture if no window fits."""
+        height, width = query_size([img])
+        found = _erased(img.shape[-3], (height, width), scale, ratio, value)
+        return (0, 0, height, width, img) if found is None else found
 
     def takes(self, leaf: object) -> bool:
         return kind_of(leaf) in (InputKind.PICTURE, *PIXELS)

@@ -97,14 +97,14 @@ class ToDtype(Transform):
 
 
 class ConvertImageDtype(Transform):
-    """Another element type for tensors, scaled so that black and white stay black and white."""
+    """Another element type for tensors and tv_tensors. Values of pictures are scaled, so that black and white stay black and white."""
 
     def __init__(self, dtype: torch.dtype = torch.float32, device: object = "cpu"):
         super().__init__(device)
         self.dtype = dtype
 
     def takes(self, leaf: object) -> bool:
-        return kind_of(leaf) in PIXELS
+        return isinstance(leaf, torch.Tensor)
 
     def transform(self, inpt: Leaf, params: Params) -> object:
         return self.call_kernel(conversion.to_dtype, inpt, self.dtype, True)

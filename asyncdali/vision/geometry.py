@@ -130,10 +130,41 @@ class RandomCrop(Transform):
         pad = (left, top, right, bottom) if left or top or right or bottom else None
         return {"pad": pad, "window": (y, x, rows, columns)}
 
+    @staticmethod
+    def get_params(img: object, output_size: Sequence[int]) -> tuple[int, int, int, int]:
+        """Top, left, height and width of a random window of a picture. ValueError if the picture is smaller."""
+        height, width = query_size([img])
+        rows, columns = output_size
+        if height < rows or width < columns:
+            raise ValueError(f"the crop of {(rows, columns)} is larger than the picture of {(height, width)}")
+        if (height, width) == (rows, columns):
+            return 0, 0, height, width
+        y = draws.integer(0, height - rows + 1)
+        return y, draws.integer(0, width - columns + 1), rows, columns
+
     def transform(self, inpt: Leaf, params: Params) -> object:
         if params["pad"] is not None:
             inpt = self.call_kernel(cropping.pad, inpt, params["pad"], fill_for(self.fill, inpt), self.padding_mode)
         return self.call_kernel(cropping.crop, inpt, *params["window"])
+
+
+def _random_window(size: tuple[int, int], scale: Sequence[float], ratios: Sequence[float]) -> tuple[int, int, int, int]:
+    """Top, left, height and width of a window with a share of the area and a ratio width / height; after 10 draws the middle."""
+    height, width = size
+    logs = math.log(ratios[0]), math.log(ratios[1])
+    for _ in range(10):
+        area = height * width * draws.uniform(scale[0], scale[1])
+        ratio = math.exp(draws.uniform(*logs))
+        columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < columns <= width and 0 < rows <= height:
+            y = draws.integer(0, height - rows + 1)
+            return y, draws.integer(0, width - columns + 1), rows, columns
+    columns, rows = width, height
+    if width / height < ratios[0]:
+        rows = round(width / ratios[0])
+    elif width / height > ratios[1]:
+        columns = round(height * ratios[1])
+    return (height - rows) // 2, (width - columns) // 2, rows, columns
 
 
 class RandomResizedCrop(Transform):
@@ -162,21 +193,12 @@ class RandomResizedCrop(Transform):
         self.antialias = antialias
 
     def make_params(self, flat_inputs: Leaves) -> Params:
-        height, width = query_size(flat_inputs)
-        logs = math.log(self.ratio[0]), math.log(self.ratio[1])
-        for _ in range(10):
-            area = height * width * draws.uniform(*self.scale)
-            ratio = math.exp(draws.uniform(*logs))
-            columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-            if 0 < columns <= width and 0 < rows <= height:
-                y = draws.integer(0, height - rows + 1)
-                return {"window": (y, draws.integer(0, width - columns + 1), rows, columns)}
-        columns, rows = width, height
-        if width / height < self.ratio[0]:
-            rows = round(width / self.ratio[0])
-        elif width / height > self.ratio[1]:
-            columns = round(height * self.ratio[1])
-        return {"window": ((height - rows) // 2, (width - columns) // 2, rows, columns)}
+        return {"window": _random_window(query_size(flat_inputs), self.scale, self.ratio)}
+
+    @staticmethod
+    def get_params(img: object, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
+        """Top, left, height and width of a random window of a picture."""
+        return _random_window(query_size([img]), scale, ratio)
 
     def transform(self, inpt: Leaf, params: Params) -> object:
         return self.call_kernel(cropping.resized_crop, inpt, *params["window"], self.size, self.interpolation, self.antialias)
@@ -246,7 +268,12 @@ class RandomRotation(Transform):
         self.fill = checked_fill(fill)
 
     def make_params(self, flat_inputs: Leaves) -> Params:
-        return {"angle": draws.uniform(*self.degrees)}
+        return {"angle": self.get_params(self.degrees)}
+
+    @staticmethod
+    def get_params(degrees: Sequence[float]) -> float:
+        """A random angle of the range."""
+        return draws.uniform(*degrees)
 
     def transform(self, inpt: Leaf, params: Params) -> object:
         return self.call_kernel(
@@ -300,18 +327,24 @@ class RandomAffine(Transform):
 
     def make_params(self, flat_inputs: Leaves) -> Params:
         height, width = query_size(flat_inputs)
-        angle = draws.uniform(*self.degrees)
-        moved = [0, 0]
-        if self.translate is not None:
-            limits = self.translate[0] * width, self.translate[1] * height
-            moved = [round(draws.uniform(-limit, limit)) for limit in limits]
-        scale = 1.0 if self.scale is None else draws.uniform(*self.scale)
-        shear = [0.0, 0.0]
-        if self.shear is not None:
-            shear[0] = draws.uniform(self.shear[0], self.shear[1])
-            if len(self.shear) == 4:
-                shear[1] = draws.uniform(self.shear[2], self.shear[3])
-        return {"angle": angle, "translate": moved, "scale": scale, "shear": shear}
+        drawn = self.get_params(self.degrees, self.translate, self.scale, self.shear, [width, height])
+        return dict(zip(("angle", "translate", "scale", "shear"), drawn, strict=True))
+
+    @staticmethod
+    def get_params(
+        degrees: Sequence[float], translate: Sequence[float] | None, scale_ranges: Sequence[float] | None, shears: Sequence[float] | None,
+        img_size: Sequence[int],
+    ) -> tuple[float, tuple[int, int], float, tuple[float, float]]:  # fmt: skip
+        """Angle, (x, y) in pixels, scale and shears, drawn from ranges. `img_size`: width and height."""
+        angle, moved, across, along = draws.uniform(*degrees), (0, 0), 0.0, 0.0
+        if translate is not None:
+            limits = float(translate[0] * img_size[0]), float(translate[1] * img_size[1])
+            moved = round(draws.uniform(-limits[0], limits[0])), round(draws.uniform(-limits[1], limits[1]))
+        scale = 1.0 if scale_ranges is None else draws.uniform(*scale_ranges)
+        if shears is not None:
+            across = draws.uniform(shears[0], shears[1])
+            along = draws.uniform(shears[2], shears[3]) if len(shears) == 4 else 0.0
+        return angle, moved, scale, (across, along)
 
     def transform(self, inpt: Leaf, params: Params) -> object:
         return self.call_kernel(
@@ -355,13 +388,18 @@ class RandomPerspective(RandomTransform):
 
     def make_params(self, flat_inputs: Leaves) -> Params:
         height, width = query_size(flat_inputs)
-        down, across = int(self.distortion_scale * (height // 2)), int(self.distortion_scale * (width // 2))
+        startpoints, endpoints = self.get_params(width, height, self.distortion_scale)
+        return {"coefficients": warping.perspective_matrix(startpoints, endpoints, None).ravel()[:8].tolist()}
+
+    @staticmethod
+    def get_params(width: int, height: int, distortion_scale: float) -> tuple[list[list[int]], list[list[int]]]:
+        """The corners (x, y) of a picture, and random places that they go to."""
+        down, across = int(distortion_scale * (height // 2)), int(distortion_scale * (width // 2))
         near_x, far_x = (0, across + 1), (width - across - 1, width)
         near_y, far_y = (0, down + 1), (height - down - 1, height)
         corners = ((near_x, near_y), (far_x, near_y), (far_x, far_y), (near_x, far_y))
         endpoints = [[draws.integer(*x), draws.integer(*y)] for x, y in corners]
-        startpoints = [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]]
-        return {"coefficients": warping.perspective_matrix(startpoints, endpoints, None).ravel()[:8].tolist()}
+        return [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], endpoints
 
     def transform(self, inpt: Leaf, params: Params) -> object:
         return self.call_kernel(
@@ -393,15 +431,19 @@ class ElasticTransform(Transform):
         self.fill = checked_fill(fill)
 
     def make_params(self, flat_inputs: Leaves) -> Params:
-        size = query_size(flat_inputs)
+        return {"displacement": self.get_params(self.alpha, self.sigma, query_size(flat_inputs))}
+
+    @staticmethod
+    def get_params(alpha: Sequence[float], sigma: Sequence[float], size: Sequence[int]) -> torch.Tensor:
+        """Random displacements [1, height, width, 2] of the pixels of a picture of `size` (height, width)."""
         parts = []
         for axis in (0, 1):
             moves = torch.rand([1, 1, *size], generator=draws.generator()) * 2 - 1
-            if self.sigma[axis] > 0.0:
-                window = int(8 * self.sigma[axis] + 1) | 1
-                moves = gaussian_blur(moves, [window, window], list(self.sigma))
-            parts.append(moves * self.alpha[axis] / size[1 - axis])
-        return {"displacement": torch.cat(parts, 1).permute(0, 2, 3, 1)}
+            if sigma[axis] > 0.0:
+                window = int(8 * sigma[axis] + 1) | 1
+                moves = gaussian_blur(moves, [window, window], list(sigma))
+            parts.append(moves * alpha[axis] / size[1 - axis])
+        return torch.cat(parts, 1).permute(0, 2, 3, 1)
 
     def transform(self, inpt: Leaf, params: Params) -> object:
         return self.call_kernel(warping.elastic, inpt, params["displacement"], self.interpolation, fill_for(self.fill, inpt))

@@ -187,6 +187,12 @@ class AutoAugment(_Policy):
         self.policy = AutoAugmentPolicy(getattr(policy, "value", policy))
         self._pairs = [[part.split() for part in pair.split(",")] for pair in _TABLES[self.policy].strip(" ;").split(";")]
 
+    @staticmethod
+    def get_params(transform_num: int) -> tuple[int, torch.Tensor, torch.Tensor]:
+        """The number of a random pair, and for each of its operations a random share and a random sign (0 or 1)."""
+        number, source = draws.integer(0, transform_num), draws.generator()
+        return number, torch.rand((2,), generator=source), torch.randint(2, (2,), generator=source)
+
     def augmented(self, picture: Any) -> Any:
         height, width = size_of(picture)
         for name, probability, *magnitude in self._pairs[draws.integer(0, len(self._pairs))]:

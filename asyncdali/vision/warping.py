@@ -105,9 +105,11 @@ def moved_points(points: torch.Tensor, matrix: np.ndarray) -> torch.Tensor:
 def _pair(value: object, name: str) -> list[float]:
     if is_number(value):
         return [float(value), 0.0]
-    if is_sequence(value) and len(value) in (1, 2) and all(map(is_number, value)):
-        return [float(value[0]), float(value[1]) if len(value) == 2 else float(value[0])]
-    raise TypeError(f"{name} is a number or a pair, got {value!r}")
+    if not is_sequence(value) or not all(map(is_number, value)):
+        raise TypeError(f"{name} is a number or a pair, got {value!r}")
+    if len(value) not in (1, 2):
+        raise ValueError(f"{name} is a number or a pair, got {value!r}")
+    return [float(value[0]), float(value[-1])]
 
 
 def _affine_arguments(
@@ -115,8 +117,10 @@ def _affine_arguments(
 ) -> tuple[float, list[float], float, list[float]]:
     if not is_number(angle):
         raise TypeError(f"angle is a number of degrees, got {angle!r}")
-    if not is_sequence(translate) or len(translate) != 2:
+    if not is_sequence(translate) or not all(map(is_number, translate)):
         raise TypeError(f"translate is a pair (x, y) of pixels, got {translate!r}")
+    if len(translate) != 2:
+        raise ValueError(f"translate is a pair (x, y) of pixels, got {translate!r}")
     if not is_number(scale) or scale <= 0:
         raise ValueError(f"scale is a positive number, got {scale!r}")
     _check_centre(centre)
@@ -124,8 +128,12 @@ def _affine_arguments(
 
 
 def _check_centre(centre: object) -> None:
-    if centre is not None and (not is_sequence(centre) or len(centre) != 2 or not all(map(is_number, centre))):
+    if centre is None:
+        return
+    if not is_sequence(centre) or not all(map(is_number, centre)):
         raise TypeError(f"center is a pair (x, y), got {centre!r}")
+    if len(centre) != 2:
+        raise ValueError(f"center is a pair (x, y), got {centre!r}")
 
 
 def _from_centre(centre: Any, size: tuple[int, int]) -> tuple[float, float]:
@@ -196,8 +204,8 @@ def _affine_mask(
 
 
 def _as_picture(mask: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """A mask [..., height, width] changed as a picture of one channel."""
-    return change(mask[..., None, :, :])[..., 0, :, :]
+    """A mask [..., height, width] changed as a picture. Masks of several objects are its channels, for a fill value of each."""
+    return change(mask) if mask.ndim > 2 else change(mask[None])[0]
 
 
 @kernel(affine, *_FRAMES)

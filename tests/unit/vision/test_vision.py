@@ -550,6 +550,56 @@ def test_the_draws_are_torchvisions(number, reference):
             assert np.abs(values(made) - values(expected)).max() <= 2
 
 
+def test_parameters_are_drawn_alone_as_in_torchvision(reference):
+    """`get_params`, which programs call to give one draw to several inputs."""
+    calls = {
+        "RandomCrop": (picture(), (10, 12)), "RandomResizedCrop": (tensor(), (0.1, 0.5), (0.7, 1.3)), "RandomRotation": ([-10.0, 10.0],),
+        "ColorJitter": ((0.5, 1.5), None, (0.8, 1.2), (-0.1, 0.1)), "GaussianBlur": (0.1, 2.0), "RandomPerspective": (20, 30, 0.5),
+        "RandomAffine": ([-10.0, 10.0], [0.1, 0.2], [0.8, 1.2], [0.0, 1.0, 2.0, 3.0], [30, 40]), "AutoAugment": (25,),
+        "RandomErasing": (tensor(), (0.1, 0.2), (0.3, 3.0)), "ElasticTransform": ([50.0, 50.0], [2.0, 2.0], [20, 30]),
+    }  # fmt: skip
+    named = {name for name in dir(reference[0]) if hasattr(getattr(reference[0], name), "get_params")}
+    assert calls.keys() == named
+    for name, arguments in calls.items():
+        for seed in range(4):
+            torch.manual_seed(seed)
+            expected = getattr(reference[0], name).get_params(*arguments)
+            torch.manual_seed(seed)
+            made = getattr(v2, name).get_params(*arguments)
+            parts = zip(*(item if isinstance(item, tuple) else (item,) for item in (made, expected)), strict=True)
+            for left, right in parts:
+                if isinstance(right, torch.Tensor):
+                    assert torch.allclose(left, right, atol=1e-5), name
+                else:
+                    assert left == right, name
+    with pytest.raises(ValueError, match="larger than the picture"):
+        v2.RandomCrop.get_params(picture(), (1000, 10))
+
+
+def test_element_types_of_tv_tensors(reference):
+    """ConvertImageDtype changes boxes and masks, too, without scaling them."""
+    sample = {"image": reference[1].Image(tensor()), "masks": reference[1].Mask(tensor()[:2]), "labels": torch.tensor([1, 2])}
+    expected, made = (module.ConvertImageDtype(torch.float32)(sample) for module in (reference[0], v2))
+    assert all(torch.allclose(made[key], expected[key]) and made[key].dtype == expected[key].dtype for key in sample)
+
+
+def test_fill_values_of_masks(reference):
+    """Masks of several objects are the channels of a picture; DALI has no masks."""
+    masks = reference[1].Mask(torch.stack([tensor()[0] > 50, tensor()[0] > 120, tensor()[0] > 200]).to(torch.uint8))
+    for name, arguments in {"rotate": (30,), "affine": (20, [3, 4], 1.2, [10, 5]), "perspective": POINTS}.items():
+        expected, made = (getattr(module, name)(masks, *arguments, fill=[7, 8, 9]) for module in (reference[0].functional, F))
+        assert torch.equal(made, expected), name
+        single = reference[1].Mask(masks[0])
+        assert torch.equal(getattr(F, name)(single, *arguments, fill=7), made[0]), name
+
+
+def test_wrong_lengths_are_value_errors(reference):
+    calls = [{"translate": [1]}, {"shear": [1.0, 2.0, 3.0]}, {"center": [1.0]}]
+    for call in calls:
+        with pytest.raises(ValueError, match=next(iter(call))):
+            F.affine(picture(), **{"angle": 10, "translate": [1, 2], "scale": 1.0, "shear": [3.0], **call})
+
+
 def test_boxes_and_points_follow_torchvision(reference):
     theirs, tv = reference
     calls = {
