@@ -351,7 +351,10 @@ class RandomErasing(RandomTransform):
             if len(numbers) not in (1, channels):
                 raise ValueError(f"value has {len(numbers)} numbers for {channels} channels")
         found = _erased(channels, size, self.scale, self.ratio, numbers)
-        return {"window": None} if found is None else {"window": found[:4], "values": found[4]}
+        if found is None:
+            return {"window": None}
+        *window, values = found
+        return {"window": window, "values": values}
 
     @staticmethod
     def get_params(
