@@ -7,10 +7,11 @@ modules that it names use memory, command lists and kernels of a GPU directly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from .buffers import BufferPool
     from .threads import WorkerState
 
 
@@ -44,8 +45,26 @@ class Stream(Protocol):
         """After :meth:`close`, wait up to `timeout` seconds for the end. Returns False on a time-out."""
 
 
+class DevicePart(Protocol):
+    """A part of a device that has threads."""
+
+    def close(self) -> None: ...
+    def join(self, timeout: float) -> object: ...
+
+
 class Device(Protocol):
     """The device of mixed and gpu operators."""
+
+    @property
+    def pinned(self) -> BufferPool:
+        """Memory for batches of CPU operators."""
+
+    @property
+    def parts(self) -> Sequence[DevicePart]:
+        """Objects to be closed with the pipeline."""
+
+    def expect(self, depth: int) -> None:
+        """Announce the number of iterations in flight."""
 
     def stream(self, name: str) -> Stream:
         """A new stream whose thread has this `name`."""

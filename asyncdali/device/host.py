@@ -6,6 +6,8 @@ still run on the pipeline's worker threads, because a stream orders work and doe
 
 from __future__ import annotations
 
+from .base import DevicePart
+from .buffers import BufferPool
 from .threads import OrderedThread
 
 FUSES_BACKENDS = True
@@ -20,6 +22,16 @@ class HostStream(OrderedThread):
 
 class HostDevice:
     """Host memory in the role of a GPU."""
+
+    parts: tuple[DevicePart, ...] = ()
+
+    @property
+    def pinned(self) -> BufferPool:
+        """A new pool."""
+        return BufferPool()
+
+    def expect(self, depth: int) -> None:
+        """Its memory is not allocated ahead."""
 
     def stream(self, name: str) -> HostStream:
         return HostStream(name)

@@ -28,7 +28,7 @@ class Engines(Protocol):
     """Whether :meth:`close` was called."""
 
     reports: bool
-    """Whether, beside a GPU, the thread that receives answers also reports the ends of jobs (``Executor.reports``)."""
+    """Whether, beside a GPU, the thread that receives answers also reports the ends of jobs (``Stages.reports``)."""
 
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
         """Replace the plan's segments by those that remain in this process, and one that engines make."""

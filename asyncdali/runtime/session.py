@@ -33,15 +33,15 @@ from .counting.memory_statistics import MemoryStatistics
 from .hints import reserve
 from .order.delivery import Delivery, Mark
 from .order.executor import Executor, Observers
-from .order.lanes import IterationLanes, why_in_order
-from .order.placement import usual
+from .order.lanes import why_in_order
+from .order.placement import OnLanes, usual
 from .order.producer import Producer
 from .order.stages import Stages
 from .parts import Part, why_whole
 from .repairs.bad_samples import Repairs
 from .saving import Names, Saving
 from .work.dry_runs import DryRuns
-from .work.making import Seeds, check_kernels, make_operators
+from .work.making import Seeds, check_kernels, make_operators, pipeline_segments
 from .work.output_lists import OutputLists
 from .work.segments import BuiltOperator, BuiltSegment, find_kept_draws
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ..sources.parallel import Parallel
     from .counting.statistics import Statistics
     from .engine_protocol import Engines
+    from .order.placement import Placement
 
 
 class Session:
@@ -122,11 +123,13 @@ class Session:
 
     def _new_executor(self, name: str) -> Executor:
         options, engines = self.options, self.engines
+        stages = Stages(name, options.num_threads, options.affinity(), options.stream_policy or StreamPolicy.PER_BACKEND, self.gpu)
+        if engines is not None and engines.reports:
+            stages.collect_reports()
         return Executor(
-            Stages(name, options.num_threads, options.affinity(), options.stream_policy or StreamPolicy.PER_BACKEND, self.gpu),
+            stages,
             depth=self.depth,
             pool=None if engines is None else engines.pool,
-            collects_reports=engines is not None and engines.reports,
             observers=Observers(
                 PipelineCounters() if options.enable_statistics else None,
                 MemoryStatistics() if options.enable_memory_stats and not options.exec_dynamic else None,
@@ -143,10 +146,7 @@ class Session:
         )  # fmt: skip
         with compilation.collected():
             make_operators(self.plan.operators, environment, self.operators)
-        built = {id(item.planned): item for item in self.operators}
-        segments = [
-            BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
-        ]
+        segments = pipeline_segments(self.plan.segments, self.operators, self.gpu is not None)
         inputs = [planned for planned in self.plan.operators if planned.spec.schema.role is Role.INPUT]
         sources = Sources(
             inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu,
@@ -166,11 +166,9 @@ class Session:
         self.restored = options.checkpoint is not None
         iterator_data = None if options.checkpoint is None else self.saving.restore(options.checkpoint)
         positions = {name: item.position for name, item in self.stateful.items()}
-        place = usual if self.engines is None else self.engines.place
         self.began = Mark(positions, self.producer.place())
-        beside = self._beside and self.engines is None and self.gpu is None and not why_in_order(self.plan, self.operators)
         concurrency = options.concurrency or OperatorConcurrency.BACKEND
-        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, concurrency, place, IterationLanes if beside else None)
+        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, concurrency, self._placement())
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
@@ -180,6 +178,13 @@ class Session:
             self.saving.quarantine = self.repairs.quarantine
         self.delivery = Delivery(self.producer, self.executor, lists, self.repairs, positions, self.check_open)
         self.delivery.iterator_data = iterator_data
+
+    def _placement(self) -> Callable[[Executor, list[BuiltSegment]], Placement]:
+        """The function that makes the placement, chosen by the engines or the graph."""
+        if self.engines is not None:
+            return self.engines.place
+        beside = self._beside and self.gpu is None and not why_in_order(self.plan, self.operators)
+        return OnLanes if beside else usual
 
     def _puller(self, regrouped: MakePuller, group: object, ports: dict[str, Port], batch_size: int) -> Puller | None:
         """The puller of a source that others than this process's Python code answer. None: this process calls the source."""

@@ -23,8 +23,8 @@ from ...runtime.order.placement import OnLoop
 from ...runtime.order.record import Record
 from ...runtime.order.stages import Stages
 from ...runtime.parts import why_whole
-from ...runtime.work.making import Seeds, make_operators
-from ...runtime.work.segments import BuiltOperator, BuiltSegment, Progress
+from ...runtime.work.making import Seeds, make_operators, pipeline_segments
+from ...runtime.work.segments import BuiltOperator, Progress
 from ...types import OperatorConcurrency, StreamPolicy
 from ..cut import make_cut, segments_before
 from ..wire.failures import EngineError, packed
@@ -82,9 +82,8 @@ class Maker:
         )  # fmt: skip
         built: list[BuiltOperator] = []
         make_operators(cut.before, environment, built)
-        by_id = {id(item.planned): item for item in built}
         parts = segments_before(cut) if engines is None else [item for item in plan.segments if item.in_engines]
-        segments = [BuiltSegment(item, [by_id[id(planned)] for planned in item.operators]) for item in parts]
+        segments = pipeline_segments(parts, built, on_gpu=False)
         self.stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
         self._inputs = set(cut.inputs)
         self._segments = len(segments)

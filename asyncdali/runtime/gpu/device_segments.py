@@ -26,9 +26,11 @@ from ...device.cuda.memory import CudaEvent, DeviceBuffer
 from ...device.cuda.nvjpeg import AllDecoded
 from ...device.joint import Joint
 from ...device.launch import Launch
-from ...operators.base import Arguments, Iteration, Planned, Role, Step
+from ...graph.plan import Segment
+from ...operators.base import Arguments, Iteration, Operator, Planned, Role, Step, Trait
 from ..order.record import Record
 from ..templates import Templates
+from ..templates.device import device_templates
 from ..templates.whole import TooLargeOutput
 from ..work.jobs import CompiledSamples, Jobs, Timed, Waiting
 from ..work.segments import BuiltOperator, BuiltSegment, Fresh, Host, SegmentRun, Slots, Steps
@@ -41,6 +43,50 @@ _ANY_SIZE = 1 << 62
 
 Launches: TypeAlias = "list[tuple[BuiltOperator | None, Launch]]"
 """Launches, and the operators that errors name."""
+
+
+_READ_TOGETHER = 6
+"""Most batches of files that are read together for a GPU. Each job of reading is one more entry into the interpreter."""
+
+
+class DeviceSegment(BuiltSegment):
+    """A mixed or gpu segment. Its plans are copied in a built pipeline only (:func:`segment_beside_gpu`)."""
+
+    stream: CudaStream
+
+    def __init__(self, segment: Segment, operators: list[BuiltOperator], stream: CudaStream | None = None):
+        """`stream`: None: the executor sets it."""
+        super().__init__(segment, operators)
+        if stream is not None:
+            self.stream = stream
+        self.instant = False  # the deciding thread must not make calls that can block
+        self.anywhere = all(Trait.ACTS_OUTSIDE not in built.operator.traits and not built.operator.barrier for built in operators)
+        self.templates = None
+
+    def new_run(self, record: Record, host: Host) -> SegmentRun:
+        return DeviceSegmentRun(self, record, host, self.stream)
+
+    def times(self) -> DeviceTimes:
+        return self.stream.times()
+
+
+def segment_beside_gpu(segment: Segment, operators: list[BuiltOperator]) -> BuiltSegment:
+    """A segment of a built pipeline with a GPU."""
+    if segment.backend != "cpu":
+        on_gpu = DeviceSegment(segment, operators)
+        on_gpu.templates = device_templates(operators, on_gpu.kept, on_gpu.returned, on_gpu.fuses_launches)
+        return on_gpu
+    made = BuiltSegment(segment, operators)
+    if not segment.in_engines:
+        made.anywhere = all(_only_plans(built.operator) for built in operators)
+        for built in operators:
+            built.following = _READ_TOGETHER - 1 if Trait.READS_TOGETHER in built.operator.traits else 0
+    return made
+
+
+def _only_plans(operator: Operator) -> bool:
+    """Whether an operator on the CPU has little to do on the thread that plans it: a few draws, or files that worker threads read."""
+    return operator.instant or (Trait.READS_TOGETHER in operator.traits and not operator.may_wait)
 
 
 class Queueable(NamedTuple):

@@ -6,19 +6,17 @@ planned and awaited. Worker threads take the compiled work of one backend in the
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from ...device.buffers import BufferPool
-from ...device.threads import Reports, WorkerState
+from ...device.threads import WorkerState
 from ...errors import PipelineClosed
-from ...operators.base import Operator, Trait
 from ...system import forks
 from ...types import OperatorConcurrency
 from ..counting.counters import PipelineCounters
@@ -26,30 +24,12 @@ from ..counting.memory_statistics import MemoryStatistics
 from ..work.jobs import CompiledSamples, Job, Jobs, Waiting
 from ..work.segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
 from .admission import Admission
-from .placement import Placement, usual
-from .record import Record, RecordLane
+from .placement import Order, Placement, usual
+from .record import Record
 from .scheduler import Scheduler, assign_streams
 from .stages import CLOSING, Stages
 
-if TYPE_CHECKING:
-    from ..gpu.device_segments import DeviceSegmentRun
-    from ..templates import Templates
-
 log = logging.getLogger("asyncdali")
-
-
-_READ_TOGETHER = 6
-"""Most batches of files that are read together for a GPU. Each job of reading is one more entry into the interpreter."""
-
-
-class Beside(Protocol):
-    """Begins iterations beside each other (``lanes.IterationLanes``)."""
-
-    def admit(self, record: Record) -> None: ...
-    def leave(self, record: Record) -> None: ...
-
-
-MakeBeside: TypeAlias = Callable[[Sequence[BuiltSegment], Callable[[list[BuiltSegment]], RecordLane]], Beside]
 
 
 class Loaded(NamedTuple):
@@ -79,49 +59,28 @@ class Executor:
 
     Attributes:
         gpu: the GPU; None: the host device.
-        pool: allocates batches on the CPU.
+        pool: allocates batches on the CPU, by default from the device's memory for them.
         allocate: makes memory on the host.
         stages: its threads and streams.
         admission: the queue of iterations, and those in progress.
         placement: where iterations are admitted, decided, planned and awaited. Set by :meth:`load`.
         one_at_a_time: whether the only worker has nothing to do while a segment is planned, nor the planning thread while pixels are
             computed.
-        caller_makes: whether no thread would work while a caller waits; see :class:`~.placement.OnCaller`.
-        reports: ends of jobs, for the thread that talks to engines. None: the threads report them.
         counters, memory, progress: see :class:`Observers`.
     """
 
     placement: Placement
-    _scheduler: Scheduler
-    _beside: Beside | None = None
+    _order: Order
 
-    def __init__(
-        self,
-        stages: Stages,
-        *,
-        depth: int,
-        pool: BufferPool | None = None,
-        collects_reports: bool = False,
-        observers: Observers = NOBODY,
-    ):
-        """`depth`: most iterations in flight. `pool` allocates batches on the CPU. None: a pool of its own, or the GPU's pinned memory.
-
-        `collects_reports`: beside a GPU, collect ends of jobs in :attr:`reports`. Beside a thread that runs pure Python, each thread that
-        reports waits for the interpreter. One thread that reports and talks to engines does everything that has come meanwhile.
-        """
+    def __init__(self, stages: Stages, *, depth: int, pool: BufferPool | None = None, observers: Observers = NOBODY):
+        """`depth`: most iterations in flight."""
         self.stages = stages
-        self.gpu = gpu = stages.gpu
-        self.pool = pool or (BufferPool() if gpu is None else gpu.pinned)
+        self.gpu = stages.gpu
+        self.pool = pool or stages.device.pinned
         self.allocate: Callable[[int], np.ndarray] = self.pool.allocate
         self.admission = Admission()
         self.one_at_a_time = depth == 1 and stages.workers.count == 1
-        self.caller_makes = self.one_at_a_time and not stages.pinned and gpu is None  # with a GPU it depends on the segments
-        self.reports: Reports | None = None
-        if gpu is not None:
-            gpu.expect(depth)
-            if collects_reports:
-                self.reports = self.stages.workers.collect_reports()
-                gpu.report_to(self.reports)
+        stages.device.expect(depth)
         self.counters, self.memory, self.progress = observers
         self._program = Loaded([], [], 0)
         self._jobs: set[Job] = set()
@@ -136,30 +95,15 @@ class Executor:
         edge_count: int,
         concurrency: OperatorConcurrency,
         place: Callable[[Executor, list[BuiltSegment]], Placement] = usual,
-        beside: MakeBeside | None = None,
     ) -> None:
-        """Set the program to run, and choose the placement. Called once, before the first launch.
-
-        `beside`: makes what begins iterations beside each other. None: an iteration is planned after the one before."""
+        """Set the program to run, and choose the placement. Called once, before the first launch."""
         program = Loaded(segments, outputs, edge_count)
         for segment, stream in zip(segments, assign_streams(segments, self.stages.policy, self.stages.stream), strict=True):
             segment.stream = stream
-            if self._on_gpu(segment):
-                operators = [built.operator for built in segment.operators]
-                segment.instant = False  # the deciding thread must not make calls that can block
-                segment.templates = _device_templates(segment)
-                segment.anywhere = all(Trait.ACTS_OUTSIDE not in one.traits and not one.barrier for one in operators)
-            elif self.gpu is not None and not segment.in_engines:
-                segment.anywhere = all(_only_plans(built.operator) for built in segment.operators)
-                for built in segment.operators:
-                    built.following = _READ_TOGETHER - 1 if Trait.READS_TOGETHER in built.operator.traits else 0
         if self.counters is not None:
             self._count(self.counters, segments)
-        self._scheduler = Scheduler(segments, concurrency, self._start)
-        self._beside = None if beside is None else beside(segments, lambda own: Scheduler(own, concurrency, self._start))
-        if self.gpu is not None:
-            self.caller_makes = all(segment.anywhere for segment in segments)
         self.placement = place(self, segments)
+        self._order = self.placement.order(segments, lambda own: Scheduler(own, concurrency, self._start))
         self._program = program
 
     @property
@@ -172,22 +116,13 @@ class Executor:
         for segment in segments:
             counted = counters.segment(segment)
             counted.stream = "loop" if segment.instant else names[id(segment.stream)]
-            if self._on_gpu(segment):
-                counted.times = segment.stream.times()  # type: ignore[attr-defined]
-
-    def _on_gpu(self, segment: BuiltSegment) -> bool:
-        return self.gpu is not None and segment.backend != "cpu"
-
-    def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
-        if not self._on_gpu(segment):
-            return SegmentRun(segment, record, self)
-        return _device_run()(segment, record, self, segment.stream)  # type: ignore[arg-type]  # of its GPU
+            counted.times = segment.times()
 
     def output_stream(self) -> int | None:
         """Handle of the stream of the last segment with GPU outputs; None without a GPU."""
         outputs = set(self._program.outputs)
         for segment in reversed(self._program.segments):
-            if self._on_gpu(segment) and outputs & segment.kept:
+            if segment.stream.handle is not None and outputs & segment.kept:
                 return segment.stream.handle
         return None
 
@@ -239,13 +174,10 @@ class Executor:
         elif self.admission.enter(record):
             if record.weight:
                 record.admitted = now()
-            if self._beside is None:
-                self._scheduler.admit(record)
-            else:
-                self._beside.admit(record)
+            self._order.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
-        run = self._run_of(segment, record)
+        run = segment.new_run(record, self)
         if record.weight:
             run.started = now()
         if record.given is not None:
@@ -254,15 +186,12 @@ class Executor:
             segment.commit_positions(record, {})
             self.finish_segment(run)
             return
-        if segment.remote is not None:
-            segment.remote.begin(run)
-            return
-        self.placement.begin(run, run.phases())
+        self.placement.begin(run)
 
-    def run_now(self, run: SegmentRun, phases: Jobs) -> None:
+    def run_now(self, run: SegmentRun) -> None:
         """Plan a segment of instant operators on the deciding thread."""
         try:
-            for job in phases:
+            for job in run.phases():
                 raise TypeError(f"an instant operator yielded {type(job).__name__}; instant operators have no jobs")
         except BaseException as error:
             self._record_failure(run, error)
@@ -272,7 +201,7 @@ class Executor:
         """The positions behind an iteration are known, so the next one may begin."""
         if self.closed:
             return
-        scheduler: RecordLane = run.record.lane or self._scheduler
+        scheduler = run.record.lane
         scheduler.planned(run.segment, run.record)
         scheduler.pump()
 
@@ -286,7 +215,7 @@ class Executor:
             return
         if record.weight:
             record.done_at[run.segment.index] = record.finished_at = now()
-        scheduler: RecordLane = record.lane or self._scheduler
+        scheduler = record.lane
         if scheduler.done(run.segment, record):
             if record.error is None:
                 edges = record.edges
@@ -297,15 +226,14 @@ class Executor:
             if record.error is None:
                 record.fed = {}  # of a failed iteration it may be needed to make it again
             self.admission.leave(record)
-            if self._beside is not None:
-                self._beside.leave(record)
+            self._order.leave(record)
             record.finish()
         scheduler.pump()
 
     # --- on stage and worker threads
 
     def advance(self, run: SegmentRun, phases: Jobs, state: WorkerState | None, error: BaseException | None) -> None:
-        """Resume a run until other threads have its next job, or until it ends. This thread does brief jobs itself, if it has a state."""
+        """Resume a run until other threads have its next job, or until it ends. This thread does brief jobs itself, if it has a `state`."""
         while True:
             if self.closed:
                 phases.close()
@@ -328,7 +256,7 @@ class Executor:
                 # The next iteration may be planned while the pixels of this one are computed, unless this thread computes them alone.
                 run.told = True
                 self.placement.decide(self.planned, run)
-            if state is None or not job.brief or self._beside is not None:  # other iterations need this thread
+            if state is None or not job.brief:
                 break
             error = self._done_here(job, state)
         self._share(run, phases, job, state)
@@ -380,7 +308,7 @@ class Executor:
             return
         samples = job.count if isinstance(job, CompiledSamples) else self.stages.workers.count
         self.stages.workers.submit(job, samples)
-        if state is not None and not job.is_pixels and self._beside is None:
+        if state is not None and not job.is_pixels:
             job.work(state)  # the stage thread helps, because planning waits for this job
 
     def guarded(self, function: Callable[..., None], *args: object) -> None:
@@ -435,24 +363,6 @@ class Executor:
             return
         self.placement.request(abandon)
         done.wait(CLOSING)
-
-
-@functools.cache
-def _device_run() -> type[DeviceSegmentRun]:
-    from ..gpu.device_segments import DeviceSegmentRun
-
-    return DeviceSegmentRun
-
-
-def _device_templates(segment: BuiltSegment) -> Templates | None:
-    from ..templates.device import device_templates
-
-    return device_templates(segment.operators, segment.kept, segment.returned, segment.fuses_launches)
-
-
-def _only_plans(operator: Operator) -> bool:
-    """Whether an operator on the CPU has little to do on the thread that plans it: a few draws, or files that worker threads read."""
-    return operator.instant or (Trait.READS_TOGETHER in operator.traits and not operator.may_wait)
 
 
 def _nothing() -> None:

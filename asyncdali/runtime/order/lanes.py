@@ -16,7 +16,8 @@ from ..work.segments import BuiltOperator, BuiltSegment
 
 if TYPE_CHECKING:
     from ...graph.plan import Plan
-    from .record import Record, RecordLane
+    from .record import Record
+    from .scheduler import Scheduler
 
 
 class IterationLanes:
@@ -27,11 +28,12 @@ class IterationLanes:
         make: makes the scheduler of a lane from its segments.
     """
 
-    def __init__(self, segments: Sequence[BuiltSegment], make: Callable[[list[BuiltSegment]], RecordLane]):
+    def __init__(self, segments: Sequence[BuiltSegment], make: Callable[[Sequence[BuiltSegment]], Scheduler]):
         self._segments, self._make = segments, make
         self._stateful = [built for segment in segments for built in segment.stateful]
         self._positions: Mapping[str, Any] | None = None
-        self._free: list[RecordLane] = []
+        self._free: list[Scheduler] = []
+        self._used: dict[int, Scheduler] = {}
 
     def admit(self, record: Record) -> None:
         """Begin an iteration in a free lane. Iterations come in order."""
@@ -41,14 +43,14 @@ class IterationLanes:
         self._positions = {
             built.planned.spec.name: built.after(before[built.planned.spec.name], record.batch_size) for built in self._stateful
         }  # fmt: skip
-        lane = record.lane = self._free.pop() if self._free else self._make([_copied(segment) for segment in self._segments])
+        lane = self._free.pop() if self._free else self._make([_copied(segment) for segment in self._segments])
+        self._used[record.index] = lane
         lane.begin_at(record.index)
         lane.admit(record)
 
     def leave(self, record: Record) -> None:
         """The iteration is done."""
-        if record.lane is not None:
-            self._free.append(record.lane)
+        self._free.append(self._used.pop(record.index))
 
 
 def _copied(segment: BuiltSegment) -> BuiltSegment:

@@ -3,6 +3,7 @@
 | placement | chosen for | admits | decides | plans |
 |---|---|---|---|---|
 | :class:`OnThreads` | most pipelines | the stage or loop thread | any thread that reports a result | stage threads |
+| :class:`OnLanes` | iterations that are planned beside each other | the same | the same | stage threads, which only plan |
 | :class:`OnCaller` | nothing can overlap | also the caller that waits | the same | also the caller that waits |
 | :class:`OnLoop` | engines, and pipelines with engines on the CPU | the loop's thread | the loop's thread | stage threads |
 | :class:`BesideEngines` | pipelines with engines and a GPU | the caller | any thread, and the receiver's | any thread |
@@ -33,17 +34,19 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
 
-from ...device.threads import Reports, WorkerState
+from ...device.threads import WorkerState
 from ..work.jobs import Jobs
 from ..work.segments import BuiltSegment, SegmentRun
 from .admission import Admission
+from .lanes import IterationLanes
 from .loop import LoopThread, shared_loop
 from .record import Record
+from .scheduler import Scheduler
 from .stages import Stages
 
 if TYPE_CHECKING:
@@ -57,9 +60,7 @@ class Runs(Protocol):
     gpu: CudaDevice | None
     stages: Stages
     admission: Admission
-    reports: Reports | None
-    caller_makes: bool
-    """Whether the pipeline is such that a caller that waits may do the work: no thread would work at the same time."""
+    one_at_a_time: bool
 
     def guarded(self, function: Callable[..., None], *args: object) -> None:
         """Call a function that decides, and treat its errors."""
@@ -73,11 +74,24 @@ class Runs(Protocol):
     def advance(self, run: SegmentRun, phases: Jobs, state: WorkerState | None, error: BaseException | None) -> None:
         """Resume a run until other threads have its next job, or until it ends."""
 
-    def run_now(self, run: SegmentRun, phases: Jobs) -> None:
+    def run_now(self, run: SegmentRun) -> None:
         """Plan a segment of instant operators in a decision."""
 
     def failed(self, run: SegmentRun, error: BaseException) -> None:
         """A run has ended with an error."""
+
+
+class Order(Protocol):
+    """Decides which iterations and segments start."""
+
+    def admit(self, record: Record) -> None:
+        """Begin an iteration. Iterations come in order."""
+
+    def leave(self, record: Record) -> None:
+        """The iteration is done."""
+
+
+MakeScheduler: TypeAlias = Callable[[Sequence[BuiltSegment]], Scheduler]
 
 
 class Placement:
@@ -86,6 +100,10 @@ class Placement:
     def __init__(self, executor: Runs):
         self._executor = executor
         self._loop = shared_loop()
+
+    def order(self, segments: Sequence[BuiltSegment], make: MakeScheduler) -> Order:
+        """Make the object that starts iterations. By default each is planned after the one before."""
+        return make(segments)
 
     def admit(self, record: Record, awaited: bool) -> None:
         """Queue an iteration. Called on the user's thread; `awaited`: the caller is about to wait for it."""
@@ -103,7 +121,7 @@ class Placement:
         """Whether the calling thread is in a decision."""
         raise NotImplementedError
 
-    def begin(self, run: SegmentRun, phases: Jobs) -> None:
+    def begin(self, run: SegmentRun) -> None:
         """In a decision: a segment may start."""
         raise NotImplementedError
 
@@ -119,9 +137,13 @@ class Placement:
         with gpu.entered():
             record.wait(gpu.completion_gate() if complete else None)
 
-    def _on_stage(self, run: SegmentRun, phases: Jobs) -> None:
+    def _on_stage(self, run: SegmentRun) -> None:
+        phases = run.phases()
+        self._submit(run, lambda state: self._executor.advance(run, phases, state, None))
+
+    def _submit(self, run: SegmentRun, plan: Callable[[WorkerState], None]) -> None:
         try:
-            run.segment.stream.submit(lambda state: self._executor.advance(run, phases, state, None))
+            run.segment.stream.submit(plan)
         except BaseException as error:  # no thread could be started
             self._executor.failed(run, error)
 
@@ -158,11 +180,14 @@ class OnLoop(Placement):
     def decides_here(self) -> bool:
         return self._loop.is_current()
 
-    def begin(self, run: SegmentRun, phases: Jobs) -> None:
-        if run.segment.instant:
-            self._executor.run_now(run, phases)
+    def begin(self, run: SegmentRun) -> None:
+        segment = run.segment
+        if segment.remote is not None:
+            segment.remote.begin(run)
+        elif segment.instant:
+            self._executor.run_now(run)
         else:
-            self._on_stage(run, phases)
+            self._on_stage(run)
 
 
 class OnThreads(Placement):
@@ -180,7 +205,7 @@ class OnThreads(Placement):
         """The thread that is deciding."""
         self._plannable: deque[tuple[SegmentRun, Jobs]] = deque()
         self._planning = threading.Lock()
-        self._state = WorkerState()
+        self._state: WorkerState | None = WorkerState()
         first = [segment for segment in segments if not segment.producers]
         on_stage = all(segment.backend == "cpu" and not segment.instant and not segment.in_engines for segment in first)
         self._stage = executor.stages.cpu if on_stage else None
@@ -208,16 +233,16 @@ class OnThreads(Placement):
     def decides_here(self) -> bool:
         return self._decider == threading.get_ident()
 
-    def begin(self, run: SegmentRun, phases: Jobs) -> None:
+    def begin(self, run: SegmentRun) -> None:
         segment = run.segment
         if segment.instant:
-            self._executor.run_now(run, phases)
+            self._executor.run_now(run)
         elif self._makes_here(segment):
-            self._executor.advance(run, phases, self._state, None)
+            self._executor.advance(run, run.phases(), self._state, None)
         elif segment.anywhere and not self._loop.is_current():  # the loop's thread must not wait for a GPU
-            self._plannable.append((run, phases))
+            self._plannable.append((run, run.phases()))
         else:
-            self._on_stage(run, phases)
+            self._on_stage(run)
 
     def _makes_here(self, segment: BuiltSegment) -> bool:
         """Whether the deciding thread makes the segment: waking another one would take longer."""
@@ -251,6 +276,22 @@ class OnThreads(Placement):
         # numpy's treatment of errors belongs to the context, and the user's must not apply here.
         with uninterrupted(), contextlib.nullcontext() if gpu is None else gpu.entered():
             contextvars.Context().run(function)
+
+
+class OnLanes(OnThreads):
+    """Iterations are planned beside each other (``lanes``). The threads that plan take no part in jobs, because other iterations need
+    these threads."""
+
+    def __init__(self, executor: Runs, segments: list[BuiltSegment]):
+        super().__init__(executor, segments)
+        self._state = None
+
+    def order(self, segments: Sequence[BuiltSegment], make: MakeScheduler) -> Order:
+        return IterationLanes(segments, make)
+
+    def _on_stage(self, run: SegmentRun) -> None:
+        phases = run.phases()
+        self._submit(run, lambda state: self._executor.advance(run, phases, None, None))
 
 
 class OnCaller(OnThreads):
@@ -305,8 +346,16 @@ class BesideEngines(OnThreads):
     def __init__(self, executor: Runs, segments: list[BuiltSegment], receiver: Receiving):
         super().__init__(executor, segments)
         self.thread = receiver
-        if executor.reports is not None:
-            receiver.call(receiver.add_reader, executor.reports.descriptor, executor.reports.report)
+        reports = executor.stages.reports
+        if reports is not None:
+            receiver.call(receiver.add_reader, reports.descriptor, reports.report)
+
+    def begin(self, run: SegmentRun) -> None:
+        remote = run.segment.remote
+        if remote is None:
+            super().begin(run)
+        else:
+            remote.begin(run)
 
     def _request_admission(self) -> None:
         if only_ctrl_c():
@@ -344,5 +393,9 @@ class BesideEngines(OnThreads):
 
 
 def usual(executor: Runs, segments: list[BuiltSegment]) -> Placement:
-    """The placement of a pipeline without engines."""
-    return (OnCaller if executor.caller_makes else OnThreads)(executor, segments)
+    """The placement of a pipeline without engines, whose iterations are planned one after another."""
+    if executor.gpu is None:
+        overlaps = not executor.one_at_a_time or executor.stages.pinned
+    else:
+        overlaps = not all(segment.anywhere for segment in segments)
+    return (OnThreads if overlaps else OnCaller)(executor, segments)

@@ -30,8 +30,6 @@ class NumberedSegment(Protocol):
 class RecordLane(Protocol):
     """The part of a ``scheduler.Scheduler`` that an executor uses."""
 
-    def begin_at(self, index: int) -> None: ...
-    def admit(self, record: Record) -> None: ...
     def planned(self, segment: NumberedSegment, record: Record) -> None: ...
     def done(self, segment: NumberedSegment, record: Record) -> bool: ...
     def pump(self) -> None: ...
@@ -56,6 +54,9 @@ class Record:
         "lane", "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole", "workers",
     )  # fmt: skip
 
+    lane: RecordLane
+    """The scheduler of its segments, from its admission on."""
+
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
         self.number = index  # number of the iteration, for operators and errors; an engine's records have another `index`
@@ -76,7 +77,6 @@ class Record:
         self.before: Mapping[str, Any] | None = None  # of stateful operators, before this iteration, once a consumer has taken it
         self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
-        self.lane: RecordLane | None = None  # the scheduler of its own segments; None: those of all iterations
         self.engine = ""  # that made a part of it
         self.choices: Mapping[str, ChosenWindows | Drawn] = NO_CHOICES  # of operators that were planned in this process, by operator
         self.error: BaseException | None = None

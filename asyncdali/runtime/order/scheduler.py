@@ -6,7 +6,7 @@ planned for iteration k-1, because its position is known then. `OperatorConcurre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ...device.base import Stream
 from ...types import OperatorConcurrency, StreamPolicy
@@ -17,7 +17,9 @@ from .record import NumberedSegment, Record
 class Scheduler:
     """Decides which segments start. It keeps the state of iterations and runs nothing. Not thread-safe."""
 
-    def __init__(self, segments: list[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]):
+    def __init__(
+        self, segments: Sequence[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]
+    ):
         self._segments = segments
         self._start = start
         self._one_at_a_time = concurrency == OperatorConcurrency.NONE
@@ -40,8 +42,13 @@ class Scheduler:
         self._next = [index] * len(self._segments)
 
     def admit(self, record: Record) -> None:
+        """Begin an iteration. Iterations come in order."""
+        record.lane = self
         self._records[record.index] = record
         self.pump()
+
+    def leave(self, record: Record) -> None:
+        """The iteration is done. :meth:`done` has forgotten it."""
 
     def planned(self, segment: NumberedSegment, record: Record) -> None:
         """The segment's positions after this iteration are known, so the next iteration may be planned.

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ...device.base import Stream
+from ...device.base import Device, Stream
 from ...device.host import HostDevice, HostStream
-from ...device.threads import OrderedThread, WorkerThreads
+from ...device.threads import OrderedThread, Reports, WorkerThreads
 from ...types import StreamPolicy
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class Stages:
     Attributes:
         name: beginning of the names of its threads.
         gpu: the GPU; None: the host device.
+        device: of mixed and gpu operators.
+        reports: ends of jobs, for the thread that talks to engines. None: the threads report them.
         pinned: whether the threads have processors of their own.
         workers: compute pixels and read files.
         cpu: plans the CPU's segments.
@@ -47,7 +49,8 @@ class Stages:
         self.name = name
         self.gpu = gpu
         self.pinned = bool(affinity)
-        self._device = HostDevice() if gpu is None else gpu
+        self.device: Device = HostDevice() if gpu is None else gpu
+        self.reports: Reports | None = None
         self._streams: dict[str, Stream] = {}
 
     def stream(self, key: str) -> Stream:
@@ -55,8 +58,18 @@ class Stages:
         if key == "cpu":
             return self.cpu
         if key not in self._streams:
-            self._streams[key] = self._device.stream(f"{self.name}-{key}")
+            self._streams[key] = self.device.stream(f"{self.name}-{key}")
         return self._streams[key]
+
+    def collect_reports(self) -> None:
+        """Collect the ends of jobs in :attr:`reports`, if there is a GPU. To be called before operators are made.
+
+        Beside a thread that runs pure Python, each thread that reports waits for the interpreter. One thread that reports and talks to
+        engines does everything that has come meanwhile.
+        """
+        if self.gpu is not None:
+            self.reports = self.workers.collect_reports()
+            self.gpu.report_to(self.reports)
 
     def names(self) -> dict[int, str]:
         """Names of the streams, by their ids."""
@@ -64,7 +77,7 @@ class Stages:
 
     def close(self) -> None:
         """End the threads within :data:`CLOSING` seconds."""
-        close_all([self.workers, self.cpu, *self._streams.values(), self.waits, *(() if self.gpu is None else self.gpu.parts)])
+        close_all([self.workers, self.cpu, *self._streams.values(), self.waits, *self.device.parts])
 
 
 def close_all(parts: Iterable[HasThreads]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ from ...options import ACTIONS, REST
 from ..order.producer import Producer
 from ..order.record import Record
 from ..work.jobs import Job
-from ..work.segments import BuiltOperator, BuiltSegment, SegmentRun
+from ..work.making import own_segments
+from ..work.segments import BuiltOperator, BuiltSegment
 from .feeding import FedSamples
 from .quarantine import BadSample, Quarantine
 from .replacing import MOST_ATTEMPTS, NoReplacement, Replacing
@@ -82,9 +84,7 @@ class Repairs:
         self.quarantine = Quarantine(options.quarantine)
         self._host = _Host(executor.allocate)
         self._state: WorkerState | None = None
-        self._stream: Any = None
-        own = {id(item.planned): BuiltOperator(item.planned, item.operator) for item in operators}
-        self._segments = [BuiltSegment(segment, [own[id(planned)] for planned in segment.operators]) for segment in plan.segments]
+        self._operators = [BuiltOperator(item.planned, item.operator) for item in operators]
         self._readers: dict[str, Any] = {
             item.planned.spec.name: item.operator for item in operators if hasattr(item.operator, "order")
         }
@@ -293,7 +293,7 @@ class Repairs:
     def _run(self, record: Record, positions: Mapping[str, object]) -> None:
         for segment in self._segments:
             segment.go_to(positions)
-            phases: Any = self._run_of(segment, record).phases()
+            phases: Any = segment.new_run(record, self._host).phases()
             error: BaseException | None = None
             while True:
                 try:
@@ -302,15 +302,12 @@ class Repairs:
                     break
                 error = self._done(job)
 
-    def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
+    @functools.cached_property
+    def _segments(self) -> list[BuiltSegment]:
+        """Made for the first bad sample, on the device of the executor."""
         gpu = self._executor.gpu
-        if gpu is None or segment.backend == "cpu":
-            return SegmentRun(segment, record, self._host)
-        from ..gpu.device_segments import DeviceSegmentRun
-
-        if self._stream is None:
-            self._stream = gpu.stream(f"{self._executor.stages.name}-repairs")
-        return DeviceSegmentRun(segment, record, self._host, self._stream)
+        stream = None if gpu is None else gpu.stream(f"{self._executor.stages.name}-repairs")
+        return own_segments(self._plan.segments, self._operators, stream)
 
     def _done(self, job: Job) -> BaseException | None:
         if self._state is None:

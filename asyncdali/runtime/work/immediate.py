@@ -42,8 +42,8 @@ from ..counting.statistics import NO_STATISTICS, Statistics, take
 from ..order.record import Record
 from ..order.stages import close_all
 from .jobs import CompiledSamples, Job, Waiting
-from .making import check_kernels
-from .segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
+from .making import check_kernels, own_segments
+from .segments import BuiltOperator, Progress, SegmentRun
 
 if TYPE_CHECKING:
     from ...device.cuda.device import CudaDevice, CudaStream
@@ -278,8 +278,7 @@ class Immediate:
     def __init__(self, engine: Engine, outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seed: int = 0):
         self._engine = engine
         self.plan = build_plan(outputs, instances, None, lambda k: seed, FUSES_BACKENDS)
-        self._gpu = engine.choose() if any(planned.backend != "cpu" for planned in self.plan.operators) else None
-        if self._gpu is not None:
+        if any(planned.backend != "cpu" for planned in self.plan.operators) and engine.choose() is not None:
             check_kernels(self.plan.operators)
             cut_for_gpu(self.plan)
         self._built: dict[int, BuiltOperator] = {}
@@ -290,13 +289,12 @@ class Immediate:
         except BaseException:
             self.close()
             raise
-        self._segments = [BuiltSegment(item, [self._built[id(planned)] for planned in item.operators]) for item in self.plan.segments]
+        self._segments = own_segments(self.plan.segments, list(self._built.values()), engine.stream)
         if engine.counters is not None:
             for segment in self._segments:
                 counted = engine.counters.segment(segment)
                 counted.stream = "caller"
-                if engine.stream is not None and self._on_gpu(segment):
-                    counted.times = engine.stream.times()
+                counted.times = segment.times()
         self._before: list[tuple[BuiltOperator, Any]] = []
 
     def _make(self, planned: PlannedOperator) -> Operator:
@@ -306,9 +304,6 @@ class Immediate:
         except Exception as error:
             raise operator_error(planned, error, None) from error
         return operator
-
-    def _on_gpu(self, segment: BuiltSegment) -> bool:
-        return self._gpu is not None and segment.backend != "cpu"
 
     @property
     def stateful(self) -> bool:
@@ -337,18 +332,10 @@ class Immediate:
         record.fed = dict(fed)
         with self._engine.entered():
             for segment in self._segments:
-                run = self._run_of(segment, record)
+                run = segment.new_run(record, self._engine)
                 run.started = record.admitted = perf_counter_ns()
                 self._run(run)
         return record.edges
-
-    def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
-        stream = self._engine.stream
-        if stream is None or not self._on_gpu(segment):
-            return SegmentRun(segment, record, self._engine)
-        from ..gpu.device_segments import DeviceSegmentRun
-
-        return DeviceSegmentRun(segment, record, self._engine, stream)
 
     def _run(self, run: SegmentRun) -> None:
         phases: Any = run.phases()

@@ -1,17 +1,21 @@
-"""Makes operators from a plan, for a session's ``build()`` and for an engine."""
+"""Makes operators and segments from a plan, for a session's ``build()`` and for an engine."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import operator_error
 from ...graph.peephole import enabled
 from ...graph.peephole.heads import mark_scans
-from ...graph.plan import PlannedOperator
+from ...graph.plan import PlannedOperator, Segment
 from ...operators.base import Environment, Operator, check_access
 from ...types import DALIDataType
-from .segments import BuiltOperator
+from .segments import BuiltOperator, BuiltSegment
+
+if TYPE_CHECKING:
+    from ...device.cuda.device import CudaStream
 
 
 class Seeds:
@@ -62,6 +66,36 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
         dtypes.update(zip(planned.outputs, inferred, strict=True))
     if enabled("heads"):
         mark_scans([(built.planned, built.operator) for built in made])
+
+
+MakeSegment: TypeAlias = Callable[[Segment, list[BuiltOperator]], BuiltSegment]
+
+
+def make_segments(segments: Sequence[Segment], operators: Sequence[BuiltOperator], make: MakeSegment) -> list[BuiltSegment]:
+    """The segments, each with those of the operators that belong to it."""
+    built = {id(item.planned): item for item in operators}
+    return [make(segment, [built[id(planned)] for planned in segment.operators]) for segment in segments]
+
+
+def pipeline_segments(segments: Sequence[Segment], operators: Sequence[BuiltOperator], on_gpu: bool) -> list[BuiltSegment]:
+    """The segments of a built pipeline. `on_gpu`: a GPU runs the mixed and gpu ones."""
+    if not on_gpu:
+        return make_segments(segments, operators, BuiltSegment)
+    from ..gpu.device_segments import segment_beside_gpu
+
+    return make_segments(segments, operators, segment_beside_gpu)
+
+
+def own_segments(segments: Sequence[Segment], operators: Sequence[BuiltOperator], stream: CudaStream | None) -> list[BuiltSegment]:
+    """The segments of a caller that runs them by itself. `stream`: of the mixed and gpu ones; None: the host runs them."""
+    if stream is None:
+        return make_segments(segments, operators, BuiltSegment)
+    from ..gpu.device_segments import DeviceSegment
+
+    def make(segment: Segment, own: list[BuiltOperator]) -> BuiltSegment:
+        return BuiltSegment(segment, own) if segment.backend == "cpu" else DeviceSegment(segment, own, stream)
+
+    return make_segments(segments, operators, make)
 
 
 def _make(planned: PlannedOperator, environment: Environment) -> Operator:

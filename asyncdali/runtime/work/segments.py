@@ -36,6 +36,7 @@ from .pace import AWAITED_FILES_NS, AWAITED_NS, Pace
 if TYPE_CHECKING:
     from ...device.cuda.device import CudaStream
     from ..counting.memory_statistics import MemoryStatistics
+    from ..counting.segment_counters import DeviceTimes
 
 log = logging.getLogger("asyncdali")
 
@@ -100,7 +101,7 @@ class BuiltOperator:
 
 
 class BuiltSegment:
-    """A segment ready to run: its operators, and the objects that must live as long as it."""
+    """A segment ready to run on the host: its operators, and the objects that must live as long as it."""
 
     def __init__(self, segment: Segment, operators: list[BuiltOperator]):
         self.segment = segment
@@ -126,6 +127,14 @@ class BuiltSegment:
         """Iterations that are copied as a whole; None: an operator is planned in every iteration."""
         self.stream: Stream
         """The thread or stream of its stage, which the executor chooses."""
+
+    def new_run(self, record: Record, host: Host) -> SegmentRun:
+        """Make the run of this segment for an iteration."""
+        return SegmentRun(self, record, host)
+
+    def times(self) -> DeviceTimes | None:
+        """The clock of a device's work; None: the host's."""
+        return None
 
     def go_to(self, positions: Mapping[str, Any]) -> None:
         """Set the positions of the operators."""

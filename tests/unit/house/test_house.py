@@ -466,7 +466,7 @@ def test_the_contract_of_operators_is_small():
     assert len(described) <= MOST_CLASS_ATTRIBUTES, described
 
 
-MOST_EXECUTOR_ATTRIBUTES = 19
+MOST_EXECUTOR_ATTRIBUTES = 16
 """The number may only fall. Which thread does what belongs to the placements, what is counted to the counters."""
 
 
@@ -477,6 +477,56 @@ def test_the_executor_has_few_attributes():
     found = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
     found |= {node.target.id for node in executor.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
     assert len(found) <= MOST_EXECUTOR_ATTRIBUTES, sorted(found)
+
+
+MODE = {
+    "beside", "caller_makes", "collects_reports", "device", "engines", "gpu", "in_engines", "lane", "on_gpu", "one_at_a_time", "pinned",
+    "remote", "reports",
+}  # fmt: skip
+"""Names (without leading underscores) that tell where iterations or segments are made."""
+
+MOST_MODE_BRANCHES = {
+    "order/delivery.py": 6,
+    "order/scheduler.py": 2,
+    "order/stages.py": 2,
+    "work/immediate.py": 9,
+    "work/making.py": 1,
+    "work/output_lists.py": 3,
+}
+"""Branches on a mode, by module of the runtime. The placements choose and differ in modes; no other module may have more than here, and the
+numbers may only fall. The executor has none."""
+
+
+def names_in(node: ast.AST) -> set[str]:
+    parts = list(ast.walk(node))
+    found = {part.id for part in parts if isinstance(part, ast.Name)} | {part.attr for part in parts if isinstance(part, ast.Attribute)}
+    return {name.lstrip("_") for name in found}
+
+
+def mode_branches(tree: ast.AST) -> int:
+    """The number of conditions, and of operands of `and` and `or`, that name a mode."""
+    found = 0
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+            found += bool(names_in(node.test) & MODE)
+        elif isinstance(node, ast.comprehension):
+            found += any(names_in(test) & MODE for test in node.ifs)
+        elif isinstance(node, ast.BoolOp):
+            found += any(names_in(value) & MODE for value in node.values[:-1])
+    return found
+
+
+def test_only_placements_branch_on_modes():
+    runtime = ROOT / "runtime"
+    paths = [path for room in ("order", "work") for path in (runtime / room).glob("*.py") if path.name != "placement.py"]
+    found = {path.relative_to(runtime).as_posix(): mode_branches(ast.parse(path.read_text())) for path in paths}
+    assert {name: count for name, count in found.items() if count} == MOST_MODE_BRANCHES
+
+
+def test_mode_branches_are_found():
+    lines = ["if self.gpu is None: pass", "x = a if b.remote else c", "y = record.lane or self.x", "z = [k for k in s if k._beside]"]
+    assert mode_branches(ast.parse("\n".join(lines))) == 4
+    assert mode_branches(ast.parse("self.gpu = stages.gpu\nif record.error is None: pass")) == 0
 
 
 # --- running an operator does not change it

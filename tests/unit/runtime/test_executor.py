@@ -248,7 +248,7 @@ def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
     def broken(*args):
         raise KeyError("a bug")
 
-    monkeypatch.setattr(pipeline._core.session.executor, "_run_of", broken)
+    monkeypatch.setattr(pipeline._core.session.executor.placement, "begin", broken)
     with pytest.raises((KeyError, RuntimeError)):  # the error of the waiting iteration, or of queueing the next one
         for _ in range(depth + 3):  # some iterations may be complete already
             pipeline.run()
