@@ -33,7 +33,10 @@ _MOST_WORDS = 1 << 15
 """Segments with a larger upload are planned in every iteration: copying it would take longer than 50 us."""
 _WORD = 8
 _NOWHERE = 1 << 60
-"""Addresses of outputs while their launches are made: no number, and no address of a machine."""
+_ROOM = 1 << 32
+"""Addresses of outputs while their launches are made: no number, and no address of a machine. Output `k` begins at ``_NOWHERE + (k + 1) *
+_ROOM``, so that an address within a sample, or before it, is found too. The range is small: bytes of a table of numbers must not lie in it
+by chance."""
 
 
 def device_templates(operators: Sequence[Built], kept: Iterable[int], returned: Iterable[int], fuses: bool) -> DeviceTemplates | None:
@@ -76,7 +79,7 @@ class DeviceTemplates(Templates):
         """The launches of the steps, with handles in place of address arrays. TypeError if a step is none for the GPU."""
         handles = outline.handles
         for k, output in enumerate(outline.outputs):
-            output.batch.addresses[:] = _NOWHERE + (k << 32)
+            output.batch.addresses[:] = _NOWHERE + (k + 1) * _ROOM
         made = []
         for built, step in outline.steps:
             if step.launches is None:
@@ -156,7 +159,7 @@ class DeviceTemplate:
         block = np.zeros(tables.upload_bytes // _WORD, np.int64)
         raw, places = block.view(np.uint8), []
         extents = {output.edge: output.extents for output in self._outputs}
-        nowhere = np.array([(_NOWHERE, _NOWHERE + (1 << 59))])
+        nowhere = np.array([(_NOWHERE, _NOWHERE + (len(self._outputs) + 2) * _ROOM)])
         for at, array in tables.arrays:
             first = at // _WORD
             if isinstance(array, Handle):

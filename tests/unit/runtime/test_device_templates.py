@@ -138,6 +138,8 @@ OPERATORS = {
     "samples of the batch": lambda x: fn.multi_paste(x, in_ids=[2, 0], output_size=[20, 20], **PLACES),
     "samples of another operator's batch": lambda x: fn.multi_paste(fn.flip(x), in_ids=[2, 0], output_size=[20, 20], **PLACES),
     "two outputs": lambda x: (fn.flip(x), fn.cast(fn.flip(x), dtype=types.INT16)),
+    "a table of all bytes": lambda x: fn.lookup_table(x, keys=list(range(256)), values=[255.0 - k for k in range(256)], dtype=types.UINT8),
+    "tables of 16 bits": lambda x: fn.clahe(x, tiles_x=2, tiles_y=2, clip_limit=2.0),
     "constant arguments": lambda x: fn.warp_affine(x, fn.transforms.rotation(angle=20.0), fill_value=0),
 }
 
