@@ -14,11 +14,11 @@ from .pipeline import Pipeline
 
 
 @overload
-def pipeline_def(fn: Callable[..., Any], /, **pipeline_arguments: object) -> Callable[..., Pipeline]: ...
+def pipeline_def(fn: Callable[..., Any], **pipeline_arguments: object) -> Callable[..., Pipeline]: ...
 @overload
-def pipeline_def(fn: None = None, /, **pipeline_arguments: object) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
+def pipeline_def(fn: None = None, **pipeline_arguments: object) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
 def pipeline_def(
-    fn: Callable[..., object] | None = None, /, **pipeline_arguments: object
+    fn: Callable[..., object] | None = None, **pipeline_arguments: object
 ) -> Callable[..., Pipeline] | Callable[[Callable[..., Any]], Callable[..., Pipeline]]:
     """Turn the graph function `fn` into a function that returns a Pipeline.
 

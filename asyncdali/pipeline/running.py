@@ -56,7 +56,7 @@ class Running(Front):
         self._core.schedule(session)
         session.producer.wait_without_frames()
 
-    def outputs(self, cuda_stream: object = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def outputs(self, cuda_stream: object = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Release the shared outputs, wait for the oldest scheduled iteration and return its outputs.
 
         StopIteration if nothing is scheduled; otherwise the errors of :meth:`run`.
@@ -65,7 +65,7 @@ class Running(Front):
         self.release_outputs()
         return self.share_outputs(cuda_stream)
 
-    def share_outputs(self, cuda_stream: object = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def share_outputs(self, cuda_stream: object = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Like :meth:`outputs`, but the shared outputs are kept."""
         self._core.refuse_in_callbacks("share_outputs()")
         self._core.use_api(PipelineAPIType.SCHEDULED)

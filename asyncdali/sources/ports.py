@@ -75,8 +75,7 @@ class Port:
                 f"The data fed to the external input {self.name!r} has {len(batch)} samples; "
                 f"the batch size of the pipeline is {self.batch_size} at most"
             )
-        if layout is None:
-            layout = self.layout
+        layout = layout or self.layout  # an empty layout is no layout, so the declared one holds
         if layout:
             if batch.dtype is not DALIDataType.NO_TYPE and len(layout) != batch.ndim:
                 raise RuntimeError(

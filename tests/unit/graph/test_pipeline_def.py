@@ -31,7 +31,7 @@ def test_all_forms_of_the_decorator():
         """Body."""
         return types.Constant(3)
 
-    for decorated in (pipeline_def(body), pipeline_def()(body), pipeline_def(**BASE)(body)):
+    for decorated in (pipeline_def(body), pipeline_def(fn=body), pipeline_def()(body), pipeline_def(**BASE)(body)):
         assert decorated.__doc__ == "Body."
         pipeline = decorated(batch_size=4, num_threads=1)
         assert pipeline.max_batch_size == 4 and values(pipeline.run()) == [[3] * 4]

@@ -308,8 +308,9 @@ def test_families_of_calls_cannot_be_mixed():
 def test_outputs_without_a_scheduled_run_raise_stop_iteration():
     pipeline = uniform_pipeline()
     for fetch in (pipeline.outputs, pipeline.share_outputs):
-        with pytest.raises(StopIteration):
-            fetch()
+        for options in ({}, {"cuda_stream": None}):
+            with pytest.raises(StopIteration):
+                fetch(**options)
 
 
 def test_schedule_counts():

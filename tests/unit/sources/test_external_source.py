@@ -444,6 +444,14 @@ def test_layouts():
         pipeline_of(lambda: fn.external_source(tensors, layout="HWC")).run()
 
 
+def test_an_empty_layout_of_a_feed_leaves_the_declared_one():
+    pipe = pipeline_of(lambda: fn.external_source(name="input", layout="HW"), prefetch_queue_depth=1)
+    pipe.build()
+    for layout in ("", None, "HW"):
+        pipe.feed_input("input", np.zeros((2, 3, 4)), layout=layout)
+        assert pipe.run()[0].layout() == "HW"
+
+
 def test_empty_batches():
     sizes = iter([2, 0, 1])
     pipe = pipeline_of(lambda: (lambda x: (x, fn.random.uniform(), fn.flip(x)))(
