@@ -109,7 +109,10 @@ class PythonOperator(Operator):
         """The function's results, one entry per output."""
         columns = [[given(batch, k) for k in range(len(batch))] for batch in inputs]
         if self.spec.constant("batch_processing"):
-            return self._of_batch(self._call(None, columns))
+            results = self._of_batch(self._call(None, columns))
+            for number, samples in enumerate(results):
+                self._check_count(samples, len(inputs[0]) if inputs else count, number)
+            return results
         rows = list(zip(*columns, strict=True)) if inputs else [()] * count
         answers = [self._outputs(self._call(k, row), k) for k, row in enumerate(rows)]
         return [[answer[j] for answer in answers] for j in range(self.spec.output_count)]
@@ -150,6 +153,17 @@ class PythonOperator(Operator):
         if self.spec.output_count == 1 and isinstance(answer, (list, np.ndarray)):
             return [answer]
         return list(self._outputs(answer, None))
+
+    @staticmethod
+    def _check_count(samples: Any, count: int, number: int) -> None:
+        """Whether the results of a call for the whole batch are as many as its samples. What has no length is refused as data later."""
+        shape = getattr(samples, "shape", None)
+        found = shape[0] if shape else len(samples) if isinstance(samples, (list, tuple)) else count
+        if found != count:
+            raise ValueError(
+                f"the Python function returned {found} samples for output {number}, the batch has {count}; with `batch_processing` it must "
+                "return one result for each sample"
+            )
 
     def _batch(self, samples: Any) -> Batch:
         if self.spec.constant("batch_processing") and not isinstance(samples, (list, tuple)):

@@ -78,10 +78,10 @@ def test_whole_batches_and_several_outputs(cuda):
 
 def test_one_array_for_a_batch(cuda):
     def function(arrays):
-        return arrays[1].map(lambda data: np.stack([data] * 3), (3, *arrays[1].shape))
+        return arrays[1].map(lambda data: np.stack([data] * BATCH), (BATCH, *arrays[1].shape))
 
     for i, (batch,) in enumerate(run(lambda x: fn.python_function(x, function=function, batch_processing=True, device="gpu"))):
-        assert len(batch) == 3
+        assert len(batch) == BATCH
         for sample in batch:
             np.testing.assert_array_equal(sample, np.full((4, 5, 2), i * BATCH + 1))
 

@@ -51,6 +51,15 @@ def test_whole_batches():
     assert values(pipe.run()) == [[[0], [2], [4]], [[0], [1], [2]]]
 
 
+@pytest.mark.parametrize("returned", [lambda x: x[:2], lambda x: [*x, x[0]], lambda x: [], lambda x: np.stack(x)[:2], lambda x: (x, x[1:])])
+def test_whole_batches_of_another_size(returned):
+    outputs = 2 if isinstance(returned([1, 2]), tuple) else 1
+    made = lambda: fn.python_function(numbers(), function=returned, batch_processing=True, num_outputs=outputs)  # noqa: E731
+    pipe = pipeline_of(lambda: tuple(made()) if outputs == 2 else made())
+    with pytest.raises(RuntimeError, match=rf"returned [024] samples for output {outputs - 1}, the batch has 3"):
+        pipe.run()
+
+
 def test_side_effects_without_outputs():
     log = []
     pipe = Pipeline(batch_size=3, num_threads=1, prefetch_queue_depth=1)
