@@ -78,6 +78,8 @@ class StandIn:
         self._performer_address = ctypes.cast(self._performer, ctypes.c_void_p).value
         self.codes: dict[Any, Any] = {}
         """Replaces code of other compilers: ``function(blocks, threads, arguments)``."""
+        self.unordered: list[Any] = []
+        """Work on no stream, in progress until the device is waited for."""
 
     @contextlib.contextmanager
     def _entered(self) -> Iterator[None]:
@@ -210,6 +212,15 @@ class StandIn:
         with self._entered():
             self._called("stream_synchronize")
             self._run_all(stream)
+
+    def device_synchronize(self) -> None:
+        with self._entered():
+            self._called("device_synchronize")
+            for stream in list(self._streams):
+                self._run_all(stream)
+            for write in self.unordered:
+                write()
+            self.unordered.clear()
 
     def stream_wait(self, stream: int, event: int) -> None:
         with self._entered():
@@ -502,7 +513,11 @@ class StandInNvjpeg:
         self.fails: dict[str, int] = {}
         """Failing calls by name, with the status."""
         self.skips: set[int] = set()
-        """Numbers of pictures of a batch that are not decoded, although the call succeeds."""
+        """Numbers of pictures of a batch that are not decoded when the call's work has ended, although the call succeeds."""
+        self.writes_late = False
+        """Whether these pictures, and those of a batch that fails, are written later, in no order with streams."""
+        self.status_behind = 0
+        """A status of calls that have begun all their work."""
         self.ignores_waits = False
         """Whether pictures are written at once, before earlier work of the stream, and never later."""
         self._handles = 0
@@ -561,6 +576,8 @@ class StandInNvjpeg:
             assert int(place["pitch"][0]) == pixels.strides[0]
             target = int(place["channel"][0])
             write = functools.partial(ctypes.memmove, target, pixels.ctypes.data, pixels.nbytes)
+            if self.writes_late:
+                self.driver.unordered.append(functools.partial(ctypes.memset, target, _POISON, pixels.nbytes))
             if k in self.skips:
                 continue
             if self.ignores_waits:
@@ -568,6 +585,8 @@ class StandInNvjpeg:
             else:
                 ctypes.memset(target, _POISON, pixels.nbytes)
                 self.driver._queue(stream, ("decode", write, pixels))
+        if self.status_behind:
+            raise NvjpegError("DecodeBatched", self.status_behind)
 
 
 def use(driver: StandIn, monkeypatch: Any) -> None:

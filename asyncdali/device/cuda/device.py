@@ -175,6 +175,14 @@ class CudaDevice:
         """Make this the calling thread's device."""
         self.driver.use(self.index)
 
+    def settle(self) -> None:
+        """Wait for all work on the device, also for work that is on no stream of this program."""
+        with self.entered():
+            try:
+                self.driver.device_synchronize()
+            except Exception as error:  # the device has failed, so the queued work will not run either
+                log.debug("the device failed: %s", error)
+
     def entered(self) -> AbstractContextManager[None]:
         """Make this the calling thread's device within the block. Then restore the previous one, because the thread is the user's."""
         return _Entered(self.driver, self.index)

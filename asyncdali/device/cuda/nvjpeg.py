@@ -311,6 +311,7 @@ class BatchDecoder:
             if error is None:
                 result.ready, result.images, result.buffer = ready, files.images, buffer
             else:
+                self._device.settle()  # nvJPEG may still write to the targets, which the CPU fills now or which are reused
                 self._fail(result, error)
             result.over()
 

@@ -505,6 +505,29 @@ def test_pictures_that_a_decoder_leaves_out(nvjpeg, decoder, crop):
     assert counted["JPEGs refused by the GPU"] > 0 == counted["JPEGs decoded by engines"]
 
 
+@pytest.mark.parametrize("fault", ["picture left out", "status"])
+def test_writes_behind_an_incomplete_batch_do_no_harm(nvjpeg, fault):
+    """The CPU decodes the batch into its memory when no work of the device is in progress."""
+    expected = run(files, "cpu")
+    nvjpeg.writes_late = True
+    if fault == "status":
+        nvjpeg.status_behind = 3
+    else:
+        nvjpeg.skips = {1}
+
+    @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5)
+    def graph():
+        return fn.decoders.image(fn.external_source(files, batch=False), device="mixed", decoder="hardware")
+
+    with graph() as pipe, pytest.warns(RuntimeWarning, match="did not decode a batch"):
+        made = [pipe.run()[0] for _ in expected]
+        for write in nvjpeg.driver.unordered:
+            write()
+        for batch, found in zip(expected, made, strict=True):
+            for x, y in zip(batch, found.as_cpu(), strict=True):
+                np.testing.assert_array_equal(x, np.array(y))
+
+
 @pytest.mark.parametrize("decoder", ["hardware", "hybrid", "shared"])
 @pytest.mark.parametrize("ignores_waits", [False, True], ids=["early and late", "early"])
 def test_a_decoder_that_writes_early_does_no_harm(nvjpeg, decoder, ignores_waits):

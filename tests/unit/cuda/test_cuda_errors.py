@@ -36,8 +36,8 @@ def cupy_that(count):
         return count
 
     names = (
-        "setDevice", "free", "freeHost", "streamDestroy", "streamSynchronize", "streamWaitEvent", "eventDestroy", "eventRecord",
-        "eventSynchronize",
+        "setDevice", "free", "freeHost", "deviceSynchronize", "streamDestroy", "streamSynchronize", "streamWaitEvent", "eventDestroy",
+        "eventRecord", "eventSynchronize",
     )  # fmt: skip
     runtime = modules.SimpleNamespace(**dict.fromkeys(names), CUDARuntimeError=CudaError, getDeviceCount=answer)
     runtime.driverGetVersion, runtime.runtimeGetVersion = lambda: 11040, lambda: 12090
