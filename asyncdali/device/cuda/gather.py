@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...compiled.tables import Handle
 from ..launch import LINE, LINES_AT_ONCE, Kernel, Launch, grid_of, row_grid
 from .gather_tables import COPIES, GATHER
 
@@ -18,10 +19,8 @@ def gather_launch(windows: np.ndarray, largest: tuple[int, int]) -> Launch:
     return Launch(_KERNEL, GATHER.entries(windows=windows, samples=len(windows)), grid)
 
 
-def copy_launch(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> Launch:
-    """Copy samples without gaps. The arguments are int64[samples]: addresses and bytes."""
-    entries = COPIES.entries(
-        sources=np.ascontiguousarray(sources), targets=np.ascontiguousarray(targets), sizes=np.ascontiguousarray(sizes), samples=len(sizes)
-    )
+def copy_launch(sources: np.ndarray | Handle, targets: np.ndarray, sizes: np.ndarray) -> Launch:
+    """Copy samples without gaps. The arguments are contiguous int64[samples], addresses and bytes; or handles of addresses."""
+    entries = COPIES.entries(sources=sources, targets=targets, sizes=sizes, samples=len(sizes))
     lines = -(-int(sizes.max(initial=0)) // (LINE * LINES_AT_ONCE))
     return Launch(_KERNEL._replace(entry="copy_samples"), entries, grid_of(lines, len(sizes)))

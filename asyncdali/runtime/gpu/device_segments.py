@@ -424,7 +424,8 @@ class DeviceSegmentRun(SegmentRun):
             dense = Batch(batch.shapes, batch.dtype, batch.layout, device=batch.device, source_info=batch.source_info)
             dense.rows = batch.rows
             self._to_device(dense)
-            launches.append((None, copy_launch(batch.addresses, dense.addresses, batch.sizes())))
+            sources, targets, sizes = map(np.ascontiguousarray, (batch.addresses, dense.addresses, batch.sizes()))
+            launches.append((None, copy_launch(sources, targets, sizes)))
             keep.append(batch.memory_owner)
             self.record.edges[edge] = dense
         return launches

@@ -7,7 +7,7 @@ constants and uploads of other segments' batches are planned in every iteration,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from ...device.cuda.device import CudaDevice, Tables
 from ...device.cuda.fusion import fused
 from ...device.cuda.memory import DeviceBuffer
 from ...device.launch import Launch
+from ...operators.base import Trait
 from ..work.built import Built
-from .keys import has_key
+from .keys import edges_of, has_key
 from .outlines import Outline, PlannedOutput
 from .tables import Templates
 from .views import overlaps
@@ -55,7 +56,19 @@ def device_templates(operators: Sequence[Built], kept: Iterable[int], returned: 
     made = {edge for built in rest for edge in built.outputs}
     if not rest or not all(has_key(built, True) for built in rest) or not made.issuperset(returned):
         return None
-    return DeviceTemplates(rest, heads, kept, fuses)
+    return DeviceTemplates(rest, heads, kept, fuses, _views(rest, made, set(returned)))
+
+
+def _views(rest: Sequence[Built], made: Collection[int], returned: Collection[int]) -> dict[int, int]:
+    """Outputs of the pipeline that view a batch from outside of `rest`, and that no operator of `rest` reads; and that batch. Where its
+    memory is the user's, the output is a copy."""
+    read = {edge for built in rest for edge in edges_of(built)}
+    return {
+        built.outputs[0]: built.inputs[0]
+        for built in rest
+        if Trait.VIEWS in built.operator.traits and built.inputs[0] not in made and built.outputs[0] in returned
+        and built.outputs[0] not in read
+    }  # fmt: skip
 
 
 class DeviceTemplates(Templates):
@@ -63,14 +76,20 @@ class DeviceTemplates(Templates):
 
     __slots__ = ("_device", "_fuses", "_kept", "_readers")
 
-    def __init__(self, rest: Sequence[Built], heads: Sequence[Built], kept: Iterable[int], fuses: bool):
+    def __init__(self, rest: Sequence[Built], heads: Sequence[Built], kept: Iterable[int], fuses: bool, copies: Mapping[int, int]):
         super().__init__(rest, heads, on_gpu=True)
+        self._copies = copies
         device = rest[0].operator.environment.gpu
         assert device is not None
         self._device: CudaDevice = device
         self._kept, self._fuses = set(kept), fuses
         edges = [edge for built in rest for edge in set(built.inputs)]
         self._readers = {edge: edges.count(edge) for edge in edges}
+
+    def find(self, edges: Sequence[Any], batch_size: int) -> Any:
+        if self._copies and not all(edges[source].reused_memory is True for source in self._copies.values()):
+            return None
+        return super().find(edges, batch_size)
 
     def _template(self, outline: Outline) -> DeviceTemplate:
         return DeviceTemplate(outline, self._launches(outline), self._device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ...batch import Batch
 from ...compiled.addresses import Within, address_of
 from ...compiled.tables import Declared, Handle, Kept
-from ...operators.base import Arguments, Step
+from ...operators.base import Arguments, Planned, Step, no_explanation
 from ..work.built import Built
 from .keys import edges_of, edges_read
 from .views import Now, OriginsOf, Uncovered, View, is_plain, overlaps
@@ -43,9 +43,13 @@ class Outline(NamedTuple):
 
 
 def outlined(
-    operators: Sequence[Built], edges: Sequence[Any], batch_size: int, positions: Mapping[int, Any], on_gpu: bool
+    operators: Sequence[Built], edges: Sequence[Any], batch_size: int, positions: Mapping[int, Any], on_gpu: bool,
+    copies: Collection[int] = (),
 ) -> Outline | None:  # fmt: skip
-    """The outline for the batches on `edges`; None if a plan needs more than views. `positions`: by the operator's id."""
+    """The outline for the batches on `edges`; None if a plan needs more than views.
+
+    positions: by the operator's id;  copies: outputs of operators that view their input, which become copies instead
+    """
     made = Outline([], {}, [], {})
     views: dict[int, View] = {}
     for built in operators:
@@ -54,7 +58,7 @@ def outlined(
             if edge not in views:
                 made.inputs[edge] = views[edge] = View(edges[edge], edge, edge in read)
         try:
-            _plan(built, views, batch_size, positions.get(id(built)), made, on_gpu)
+            _plan(built, views, batch_size, positions.get(id(built)), made, on_gpu, built.outputs[0] in copies)
         except Uncovered as error:
             log.debug("plans of %s are not copied, because it reads %s", built.planned.spec.name, error)
             return None
@@ -64,10 +68,11 @@ def outlined(
     return made
 
 
-def _plan(built: Built, views: dict[int, View], batch_size: int, position: Any, made: Outline, placed: bool) -> None:
+def _plan(built: Built, views: dict[int, View], batch_size: int, position: Any, made: Outline, placed: bool, copies: bool) -> None:
     """Plan one operator. TypeError if its outputs or steps cannot be copied. `placed`: outputs get their memory after each plan."""
     inputs, named = [views[edge] for edge in built.inputs], {name: views[edge] for name, edge in built.arguments}
-    planned = built.operator.plan(list(inputs), Arguments(built.planned.spec, dict(named), len(inputs[0])), Now(batch_size, position))
+    arguments, now = Arguments(built.planned.spec, dict(named), len(inputs[0])), Now(batch_size, position)
+    planned = _copy_planned(built, inputs, arguments, now) if copies else built.operator.plan(list(inputs), arguments, now)
     if not planned.steps or not all(map(is_plain, planned.outputs)):
         raise TypeError("the outputs are no new batches")
     for step in planned.steps:
@@ -83,6 +88,22 @@ def _plan(built: Built, views: dict[int, View], batch_size: int, position: Any, 
         made.handles[id(batch.addresses)] = view.addresses  # type: ignore[assignment]
         view.contiguous = placed
     made.steps.extend((built, step) for step in planned.steps)
+
+
+def _copy_planned(built: Built, inputs: list[View], arguments: Arguments, now: Now) -> Planned:
+    """The plan of an operator that views its input, with a copy in place of the view. For a GPU. TypeError if the operator does more."""
+    from ...device.cuda.gather import copy_launch
+
+    source = inputs[0]
+    shown = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
+    planned = built.operator.plan([shown, *inputs[1:]], arguments, now)
+    if planned.steps or len(planned.outputs) != 1 or planned.outputs[0].alias_of is not shown:
+        raise TypeError("the operator does more than view its input")
+    view = planned.outputs[0]
+    output = Batch(view.shapes, view.dtype, view.layout, source_info=view.source_info)
+    sources, targets, sizes = source.addresses, output.addresses, output.sizes()
+    step = Step(0, np.empty(0, np.int64), no_explanation, launches=lambda: [copy_launch(sources, targets, sizes)])
+    return Planned([output], [step])
 
 
 class WordBlock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...compiled.tables import Handle
@@ -41,7 +41,7 @@ class Templates:
     heads  operators of the segment that are planned in every iteration, and first;  rest  the operators of the templates
     """
 
-    __slots__ = ("_contents", "_edges", "_known", "_limits", "_moving", "_on_gpu", "_seen", "_trials", "heads", "rest")
+    __slots__ = ("_contents", "_copies", "_edges", "_known", "_limits", "_moving", "_on_gpu", "_seen", "_trials", "heads", "rest")
 
     heads: Sequence[Any]
     rest: Sequence[Any]
@@ -51,6 +51,7 @@ class Templates:
 
         relocate.compile()  # in build(), not in an iteration
         self.heads, self.rest, self._on_gpu = heads, rest, on_gpu
+        self._copies: Mapping[int, int] = {}  # by output: the input that an operator views, where the output becomes a copy
         made = {edge for built in rest for edge in built.outputs}
         self._edges = list(dict.fromkeys(edge for built in rest for edge in edges_of(built) if edge not in made))
         read = {edge for built in rest for edge in edges_read(built, on_gpu)}
@@ -98,7 +99,7 @@ class Templates:
 
     def _made(self, edges: Sequence[Any], batch_size: int) -> Any:
         positions = {id(built): built.operator.placed(_handles(built)) for built in self._moving}
-        outline = outlined(self.rest, edges, batch_size, positions, self._on_gpu)
+        outline = outlined(self.rest, edges, batch_size, positions, self._on_gpu, self._copies)
         try:
             return None if outline is None else self._template(outline)
         except Exception as error:

@@ -74,16 +74,20 @@ class Source:
         return base.map(lambda _: data, stream=self.stream)
 
 
-def run_all(source, body, iterations=ITERATIONS, batch=4, **options):
-    """All outputs of some iterations, as arrays."""
-
+def built(source, body, batch=4, no_copy=True, **options):
     @pipeline_def(batch_size=batch, num_threads=1, device_id=0, prefetch_queue_depth=2, seed=5, **options)
     def graph():
-        made = body(fn.external_source(source, device="gpu", no_copy=True, layout="HWC"))
+        made = body(fn.external_source(source, device="gpu", no_copy=no_copy, layout="HWC"))
         return made if isinstance(made, tuple) else (made,)
 
     pipe = graph()
     pipe.build()
+    return pipe
+
+
+def run_all(source, body, iterations=ITERATIONS, **options):
+    """All outputs of some iterations, as arrays."""
+    pipe = built(source, body, **options)
     try:
         return [
             [np.array(sample) for output in pipe.run() for sample in (output.as_cpu() if hasattr(output, "as_cpu") else output)]
@@ -138,6 +142,8 @@ OPERATORS = {
     "samples of the batch": lambda x: fn.multi_paste(x, in_ids=[2, 0], output_size=[20, 20], **PLACES),
     "samples of another operator's batch": lambda x: fn.multi_paste(fn.flip(x), in_ids=[2, 0], output_size=[20, 20], **PLACES),
     "two outputs": lambda x: (fn.flip(x), fn.cast(fn.flip(x), dtype=types.INT16)),
+    "a view of the user's memory": lambda x: fn.reshape(x, shape=[-1]),
+    "views, and a result": lambda x: (fn.expand_dims(x, axes=[0], new_axis_names="F"), fn.flip(x), fn.per_frame(x, replace=True)),
     "a table of all bytes": lambda x: fn.lookup_table(x, keys=list(range(256)), values=[255.0 - k for k in range(256)], dtype=types.UINT8),
     "tables of 16 bits": lambda x: fn.clahe(x, tiles_x=2, tiles_y=2, clip_limit=2.0),
     "constant arguments": lambda x: fn.warp_affine(x, fn.transforms.rotation(angle=20.0), fill_value=0),
@@ -214,9 +220,38 @@ def test_draws_and_preparations_are_planned(cuda, copied, monkeypatch):
     assert_same(cuda, monkeypatch, lambda x: (fn.flip(x), fn.flip(x).cpu()))
 
 
-def test_views_are_planned(cuda, copied, monkeypatch):
-    assert_same(cuda, monkeypatch, lambda x: (x, fn.reinterpret(fn.crop(x, crop=[4, 4]), shape=[8, 6])))
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: (x, fn.reinterpret(fn.crop(x, crop=[4, 4]), shape=[8, 6])),
+        lambda x: fn.flip(fn.reshape(x, layout="CHW")),  # the view is read, and not returned
+        lambda x: fn.reshape(fn.reshape(x, shape=[-1]), shape=[1, -1]),
+    ],
+    ids=["of results", "that are read", "of views"],
+)
+def test_other_views_are_planned(cuda, copied, monkeypatch, body):
+    assert_same(cuda, monkeypatch, body)
     assert copied["copies"] == 0
+
+
+def test_views_of_memory_that_is_the_pipelines_are_planned(cuda, copied, monkeypatch):
+    """Batches that come back in turn are the user's memory; copies of fed arrays are not, and need no second copy."""
+    body = lambda x: fn.reshape(x, shape=[-1])  # noqa: E731
+    assert_same(cuda, monkeypatch, body, no_copy=False)
+    assert copied["copies"] == 0
+
+
+def test_outputs_that_were_views_keep_their_contents(cuda, copied):
+    """An output is a copy, so the user may write the arrays that were fed."""
+    source = Source(cuda, kept=dict.fromkeys(range(ITERATIONS), 0))
+    pipe = built(source, lambda x: fn.reshape(x, shape=[-1]))
+    try:
+        held = [pipe.run()[0] for _ in range(5)]
+        assert copied["copies"] >= 3
+        addresses = {output[0].data_ptr() for output in held}
+        assert len(addresses) == 5 and not addresses & {array.address for array in source.held[0][1]}
+    finally:
+        pipe.close()
 
 
 def test_statistics_count_copied_iterations(cuda, copied):
