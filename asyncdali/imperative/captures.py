@@ -217,6 +217,8 @@ class CapturedLoop:
     def __init__(self, asked: bool = True) -> None:
         """`asked`: the program wants it."""
         self.ended = True
+        self._left = False
+        """No prediction is needed any more."""
         self.asked = asked
         self._owner = 0
         """The thread of the loop."""
@@ -242,6 +244,7 @@ class CapturedLoop:
     def begin(self, item: DelayedCall, following: DelayedCall | None) -> None:
         """A step begins. `item`: its outputs; `following`: those of the next step, to be computed ahead."""
         self._steps += 1
+        self._left = False
         if self.asked and self._steps == 2 and not any(call.sources is not None for call in self._calls):
             warn("capture: the first step of the loop called no operator that could be computed ahead", UserWarning)
         self._owner = threading.get_ident()
@@ -274,18 +277,25 @@ class CapturedLoop:
         """Whether the calling thread may go on with a loop that did not ask to be captured: steps are alike, no other thread is in it."""
         return self._wasted <= _MOST_WASTED + self._steps // 16 and (self.ended or self._owner == threading.get_ident())
 
-    def end(self) -> None:
-        """The loop is left. Predictions are dropped; what was recorded serves the next loop over the same data."""
+    def pause(self) -> None:
+        """An epoch is over. What is computed for the first step of the next one is kept."""
         if self.ended:
             return
         self.ended = True
         if threading.get_ident() == self._owner:  # else its thread may be in a call
-            self._stock, self._next_stock, self._next_item = {}, {}, None
+            self._stock = {}
             self._note_reads()
             self._made, self._places = [], {}
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False)
+
+    def end(self) -> None:
+        """The loop is left. Predictions are dropped; what was recorded serves the next loop over the same data."""
+        self._left = True
+        self.pause()
+        if threading.get_ident() == self._owner:
+            self._next_stock, self._next_item = {}, None
 
     def _note_reads(self) -> None:
         """Note which results of the step the program has read: they will be needed in the next one, too."""
@@ -330,7 +340,7 @@ class CapturedLoop:
         with contextlib.suppress(Exception):
             item.batches()
         for reference in predictions:
-            if self.ended:
+            if self._left:
                 return
             _compute(reference())
 

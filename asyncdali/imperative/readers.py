@@ -100,6 +100,8 @@ class DynamicReader(Restorable):
         self._kind = ""
         self._size: int | None = None
         self._epochs = 0
+        self._ahead: _Ahead | None = None
+        """The item that a loop has read ahead."""
         self._progress: tuple[int, int] | None = None
         self._resume: tuple[int, int] | None = None
         self._operator: ReaderOperator = self._reading(self._brick(tuple(self._data)))
@@ -328,20 +330,20 @@ class DynamicReader(Restorable):
 
     # --- epochs
 
-    def _shard_samples(self) -> int:
-        """Samples of an epoch that begins now. As in DALI, finished epochs count which shard it is, not the position."""
+    def _shard_samples(self, epochs: int) -> int:
+        """Samples of an epoch that begins after `epochs` others. As in DALI, finished epochs count which shard it is, not the position."""
         order = self._operator.order
-        return order.padded_shard_size if order.pad_last_batch else order.shard_size(self._epochs)
+        return order.padded_shard_size if order.pad_last_batch else order.shard_size(epochs)
 
-    def _rest_of_shard(self) -> int:
-        """Samples from the position to the end of the shard."""
+    def _rest_of_shard(self, position: Any) -> int:
+        """Samples from a position to the end of the shard."""
         order = self._operator.order
-        size = order.padded_shard_size if order.pad_last_batch else order.shard_size(self._position.epoch)
-        return size - int(self._position.age)
+        size = order.padded_shard_size if order.pad_last_batch else order.shard_size(position.epoch)
+        return size - int(position.age)
 
     def __len__(self) -> int:
         """Number of samples in the next epoch."""
-        return self._shard_samples()
+        return self._shard_samples(self._epochs)
 
     def get_metadata(self, batch_size: int | None = None) -> dict[str, int]:
         """Sizes and shards: `epoch_size`, `epoch_size_padded`, `number_of_shards`, `shard_id`, `pad_last_batch`, `stick_to_shard`.
@@ -478,7 +480,6 @@ class ReaderEpoch:
         self._loop: CapturedLoop | None = None
         self._body = 0, 0
         """The thread that got the last item, and the long calls of that thread until then."""
-        self._ahead: _Ahead | None = None
         self._context = context
         self._total = -1
         """Samples in all; -1: nothing was read."""
@@ -495,7 +496,12 @@ class ReaderEpoch:
         reader = self._reader
         if reader._resume is not None:
             return reader._resume
-        return 0, reader._shard_samples() if self._last_batch == "wrap" else reader._rest_of_shard()
+        return 0, self._samples_from(reader._position, reader._epochs)
+
+    def _samples_from(self, position: Any, epochs: int) -> int:
+        """Samples of an epoch that begins at a position after `epochs` others."""
+        reader = self._reader
+        return reader._shard_samples(epochs) if self._last_batch == "wrap" else reader._rest_of_shard(position)
 
     def __len__(self) -> int:
         if self._over:
@@ -514,15 +520,15 @@ class ReaderEpoch:
             if self._total < 0:
                 self._done, self._total = self._span()
                 reader._resume = None
-            count = self._count()
+            count = self._count(self._total - self._done)
             if not count:
                 self._end(self._total - self._done)
                 raise StopIteration
             return self._item(count)
 
-    def _count(self, more: int = 0) -> int:
-        """Samples of the next item, or of the one that is `more` samples later; 0 at the end."""
-        left, each = self._total - self._done - more, self._size or 1
+    def _count(self, left: int) -> int:
+        """Samples of the next item if the epoch has `left` more; 0 at the end."""
+        each = self._size or 1
         if left <= 0 or (self._last_batch == "drop" and left < each):
             return 0
         return min(each, left) if self._last_batch == "partial" else each
@@ -560,7 +566,7 @@ class ReaderEpoch:
         """The loop that computes ahead: the program asked for it, or the body of this thread has long calls in mode `eager`."""
         reader, loop, me = self._reader, self._loop, threading.get_ident()
         if reader._pid != forks.pid:
-            self._ahead = loop = None
+            reader._ahead = loop = None
         if self._captured:
             return reader._captured_loop(True) if loop is None else loop
         thread, before = self._body
@@ -575,8 +581,9 @@ class ReaderEpoch:
 
     def _read_ahead(self, count: int) -> DelayedCall | None:
         """The item that was read ahead, if it is the one wanted, and was read without an error."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is None or ahead.position != self._reader._position or ahead.samples != count:
+        reader = self._reader
+        ahead, reader._ahead = reader._ahead, None
+        if ahead is None or ahead.position != reader._position or ahead.samples != count:
             return None
         try:
             ahead.work.declared = known(ahead.work.batches())
@@ -586,12 +593,15 @@ class ReaderEpoch:
 
     def _begin_step(self, loop: CapturedLoop, work: DelayedCall, brick: Brick, engine: Any, position: Any, samples: int) -> None:
         """The body of the loop begins; the next item, which is at `position`, is read ahead. The item of the body has `samples`."""
-        reader, count = self._reader, self._count(samples)
-        following = None
+        reader, left, following = self._reader, self._total - self._done - samples, None
+        count = self._count(left)
+        if not count and loop.asked:  # the first item of the next epoch
+            position = reader._operator.after(position, left) if left > 0 else position
+            count = self._count(self._samples_from(position, reader._epochs + 1))
         if count:
             data = reader._data
             following = DelayedCall(lambda: reader._read(brick, data, position, count, engine), [], "an item that was read ahead")
-            self._ahead = _Ahead(position, count, following)
+            reader._ahead = _Ahead(position, count, following)
         loop.begin(work, following)
 
     def _end(self, left: int) -> None:
@@ -600,19 +610,23 @@ class ReaderEpoch:
             reader._position = reader._operator.after(reader._position, left)
         reader._epochs += 1
         reader._progress = None
-        self.close()
+        self._over, loop, self._loop = True, self._loop, None
+        if loop is not None:
+            loop.pause()
 
     def close(self) -> None:
         """End the iteration; the reader stays where it is."""
         self._over = True
-        self._ahead = None
+        self._drop()
+
+    def _drop(self) -> None:
+        """Forget what was computed ahead."""
         if self._loop is not None:
             self._loop.end()
-            self._loop = None
+            self._reader._ahead = self._loop = None
 
     def __del__(self) -> None:
-        if self._loop is not None:
-            self._loop.end()
+        self._drop()
 
 
 def _positive(given: object, what: str) -> int:

@@ -15,6 +15,19 @@ from asyncdali.imperative import bricks, fused, loops
 pytestmark = pytest.mark.filterwarnings("ignore:capture")
 
 
+@pytest.fixture(autouse=True)
+def _no_work_is_left():
+    """Wait for the threads: they compute the first step of a next epoch, also if no next epoch comes."""
+    yield
+    end_of_threads()
+
+
+def end_of_threads():
+    for thread in threading.enumerate():
+        if thread.name.startswith("asyncdali-capture"):
+            thread.join(30)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Twelve small pictures."""
@@ -70,6 +83,60 @@ def assert_equal_loops(files, body, least=0, **arguments):
 
 def test_K1_results_draws_and_states_are_those_of_the_plain_loop(files):
     assert_equal_loops(files, training, least=5 * 2, epochs=3)
+
+
+def test_K1_the_first_step_of_a_later_epoch_is_computed_ahead(files):
+    """As in pipelines, the end of an epoch does not stop the work."""
+
+    def loop(capture, last_batch, arguments):
+        reader, rng, found, served = ndd.readers.File(files=files, **arguments), ndd.random.RNG(7), [], []
+        size = 4 if last_batch == "wrap" else 5
+        for _ in range(4):
+            for number, item in enumerate(reader.next_epoch(batch_size=size, capture=capture, last_batch=last_batch)):
+                before = reader.captured_calls
+                found.append(content(training(item, rng)))
+                if not number:
+                    served.append(reader.captured_calls - before)
+        return found, str(rng.state), served
+
+    shard = {"num_shards": 2, "shard_id": 1}
+    for last_batch in ("wrap", "partial", "drop"):
+        for arguments in ({}, shard, {**shard, "stick_to_shard": True, "pad_last_batch": True}, {"shuffle_after_epoch": True}):
+            with ndd.EvalMode.sync_cpu:
+                plain = loop(False, last_batch, arguments)
+            captured = loop(True, last_batch, arguments)
+            assert captured[:2] == plain[:2]
+            assert captured[2][2:] == [5, 5], (last_batch, arguments, captured[2])
+
+
+def test_K6_a_loop_that_was_left_reads_again(files, tmp_path):
+    """Leaving a loop drops the items that it has read ahead. The next loop reads changed files again."""
+    copies = [tmp_path / f"{k}.png" for k in range(4)]
+    for source, copy in zip(files, copies, strict=False):
+        copy.write_bytes(open(source, "rb").read())
+    reader = ndd.readers.File(files=[str(copy) for copy in copies])
+    for item in reader.next_epoch(batch_size=2, capture=True):
+        ndd.decoders.image(item[0])
+        break
+    copies[2].write_bytes(open(files[9], "rb").read())
+    for item in reader.next_epoch(batch_size=2, capture=True):
+        assert content(item[0].tensors[0]) == open(files[9], "rb").read()
+        break
+
+
+def test_readers_end_with_what_was_computed_for_their_next_epoch(files):
+    def loop():
+        reader = ndd.readers.File(files=files)
+        for _ in range(2):
+            for item in reader.next_epoch(batch_size=4, capture=True):
+                made = ndd.resize(ndd.decoders.image(item[0]), size=[8, 8])
+        assert loops.current_loop() is None and made.batch_size == 4
+        return weakref.ref(reader)
+
+    before, gone = threading.active_count(), loop()
+    end_of_threads()
+    gc.collect()
+    assert gone() is None and threading.active_count() <= before
 
 
 def test_K1_sources_drive_loops():
@@ -446,7 +513,7 @@ def test_arithmetic_between_calls_makes_two_graphs(files):
     plain = run(files, body, False)[:2]
     captured = in_a_thread(lambda: run(files, body, True))
     assert captured[:2] == plain
-    assert captured[2].captured_calls == 3 * 8
+    assert captured[2].captured_calls == 4 * 8  # all steps but the first two
 
 
 def test_items_of_another_size_are_not_given_to_a_graph_for_this_one(files, monkeypatch):
@@ -482,9 +549,7 @@ def test_loops_end_with_their_iterators(files):
     for _ in range(5):
         body(ndd.readers.File(files=files))
     gc.collect()
-    for thread in threading.enumerate():
-        if thread.name.startswith("asyncdali-capture"):
-            thread.join(30)
+    end_of_threads()
     assert threading.active_count() <= before
 
 
