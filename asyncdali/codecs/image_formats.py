@@ -71,7 +71,7 @@ def _decode_part(data: bytes, kind: str, most: tuple[int, int, int]) -> np.ndarr
         raise ValueError(f"found {signature(data) or 'no picture'}, expected {kind}")
     part = np.frombuffer(data, np.uint8)
     if kind == "JPEG":
-        return decode_jpeg(part, grey=most[2] == 1, most=most[:2])[0]
+        return decode_jpeg(part, grey=most[2] == 1, most=most[:2], ink=most[2] != 4)[0]
     header = read_header(data)
     _refuse_larger(header.height, header.width, most[:2])
     return decode_other(part, DALIImageType.ANY_DATA)[0]
@@ -108,10 +108,11 @@ def check_jpeg(header: np.ndarray, size: int) -> None:
         raise ValueError("JPEGs that are lossless, hierarchical or of other than 8 bits are not supported")
 
 
-def decode_jpeg(data: np.ndarray, grey: bool, most: tuple[int, int] | None = None) -> tuple[np.ndarray, int]:
+def decode_jpeg(data: np.ndarray, grey: bool, most: tuple[int, int] | None = None, ink: bool = True) -> tuple[np.ndarray, int]:
     """Decode a whole JPEG from Python by libjpeg-turbo: (uint8[height, width, 1 or 3], EXIF orientation). ValueError names the error.
 
     most   rows and columns that it may have at most; None: any number
+    ink    four components are CMYK, which becomes RGB; False: they are returned as stored, uint8[height, width, 4]
     """
     from .jpeg import jpeg_kernels
     from .jpeg.jpeg_library import function_table
@@ -123,13 +124,15 @@ def decode_jpeg(data: np.ndarray, grey: bool, most: tuple[int, int] | None = Non
     if most is not None:
         _refuse_larger(height, width, most)
     table, orientation = function_table(), int(header[word.orientation])
+    if components == 4 and not ink and table is None:
+        raise ValueError("a JPEG of four channels that are not CMYK needs libjpeg-turbo, which was not found")
     if table is None:
         return jpeg_by_opencv(data, width, height, grey=grey or components == 1), orientation
     channels = 1 if grey and components == 3 else components
     image, code, message = jpeg_kernels.decode_whole(table, data, (height, width, channels), components)
     if code:
         raise ValueError(f"broken JPEG: {message}" if message else "Premature end of JPEG data: the file is truncated")
-    return cmyk_to_rgb(image, bool(header[word.adobe])) if components == 4 else image, orientation
+    return cmyk_to_rgb(image, bool(header[word.adobe])) if components == 4 and ink else image, orientation
 
 
 def _tiff_by_opencv(data: bytes) -> np.ndarray:

@@ -148,6 +148,8 @@ def refuse(file: TiffFile) -> None:
         raise ValueError(f"broken TIFF: a palette of {file.bits} bits for pixels of {CODINGS[file.coding]}")
     if inner and file.colour == LAB:
         raise ValueError(f"TIFF of CIELab as {CODINGS[file.coding]} is not supported; uncompressed and others are")
+    if file.colour == YCBCR and file.coding == JPEG and file.samples != 3 and not file.planar:
+        raise ValueError(f"TIFF of YCbCr with {file.samples} channels as JPEG is not supported; 3 channels are")
     if file.colour == RGB and file.samples < 3:
         raise ValueError(f"broken TIFF: RGB of {file.samples} channels")
     if file.colour in (YCBCR, LAB) and file.coding not in (JPEG, OLD_JPEG) and (

@@ -212,6 +212,30 @@ def test_cmyk_in_jpeg():
     assert np.array_equal(decode(data), np.dstack([expected, np.full((H, W), 255)]))
 
 
+@pytest.mark.parametrize("mode", ["RGBA", "RGBX"])
+def test_four_channels_in_jpeg(mode):
+    """A fourth channel that is no ink: the colours are not converted."""
+    image = Image.frombytes(mode, (W, H), np.ascontiguousarray(SMOOTH[:, :, :4]).tobytes())
+    data = encode(image, "TIFF", compression="jpeg", quality=95)
+    stored = np.frombuffer(Image.open(io.BytesIO(data)).tobytes(), np.uint8).reshape(H, W, -1)
+    assert np.abs(decode(data, output_type=types.ANY_DATA).astype(int)[:, :, : stored.shape[2]] - stored).max() <= 3
+    assert np.array_equal(decode(data, output_type=types.RGB), decode(data, output_type=types.ANY_DATA)[:, :, :3])
+
+
+def test_two_channels_in_jpeg_are_refused():
+    image = Image.frombytes("LA", (W, H), np.ascontiguousarray(SMOOTH[:, :, :2]).tobytes())
+    with pytest.raises(SampleError, match="JPEG of 2 components is not supported"):
+        decode(encode(image, "TIFF", compression="jpeg"))
+
+
+def test_ycbcr_of_four_channels_in_jpeg_is_refused():
+    data = bytearray(encode(Image.fromarray(np.ascontiguousarray(SMOOTH[:, :, :4]), "RGBA"), "TIFF", compression="jpeg"))
+    at = data.index(struct.pack("<HHIH", 262, 3, 1, 2))
+    data[at + 8] = 6  # PhotometricInterpretation: YCbCr instead of RGB
+    with pytest.raises(SampleError, match="YCbCr with 4 channels as JPEG is not supported"):
+        decode(bytes(data))
+
+
 @pytest.mark.parametrize("steps", [(1, 1), (2, 1), (2, 2), (1, 2), (4, 2)])
 def test_ycbcr_in_strips(steps):
     """Units of `steps` pixels and two values of chroma. Grey chroma gives grey pictures."""
