@@ -285,6 +285,29 @@ def test_means_of_two_pixels_are_rounded_to_even():
         assert apart.any()
 
 
+PIXELS = np.random.default_rng(0).integers(0, 255, (20, 31, 3), np.uint8)
+
+
+@pytest.mark.parametrize("name", ["warp_affine", "filter"])
+def test_only_halves_of_weighted_sums_are_apart(name):
+    """Sums of products with 0.1 are often halves, up to the rounding of FLOAT: which way they go depends on the order of operations."""
+    image = PIXELS.astype(float)
+    if name == "filter":
+        weights = np.float32([[1, 1, 1], [1, 2, 1], [1, 1, 1]]) / np.float32(10)
+        inputs, constants = [[PIXELS], [weights]], {}
+        around = np.pad(image, ((1, 1), (1, 1), (0, 0)), mode="reflect")
+        exact = sum(weights[y, x].astype(float) * around[y : y + 20, x : x + 31] for y in range(3) for x in range(3))
+    else:
+        inputs, constants = [[PIXELS]], {"matrix": [1, 0, 0.1, 0, 1, 0]}
+        exact = image + np.float32(0.1).astype(float) * (np.roll(image, -1, 1) - image)
+    theirs, ours = (
+        outputs(name, inputs, ["HWC", ""][: len(inputs)], **constants)[0][0].astype(int)[:, :-1] for outputs in (dali_outputs, our_outputs)
+    )
+    apart, halves = theirs != ours, np.abs(exact[:, :-1] % 1 - 0.5) < 1e-4
+    assert halves.sum() > 50 and not (apart & ~halves).any()
+    assert np.abs(theirs - ours).max() <= 1
+
+
 SIDES = [[0, 0, 10, 0, 10, 10, 0, 10], [5, 5, 15, 5, 15, 15, 5, 15], [0.5, 0.5, 9.5, 0.5, 9.5, 9.5, 0.5, 9.5]]
 BOXES = [[0, 0, 10, 10], [5, 5, 4, 4], [0.5, 0.5, 4, 3.999]]
 
