@@ -62,7 +62,7 @@ def test_guides_run(page: Path, tmp_path, monkeypatch):
 
 
 def test_all_blocks_of_all_pages_are_python():
-    """Blocks of other pages need data or a GPU, and have tests of their own; here they are compiled."""
+    """Blocks of other pages run in test_page_blocks.py; here those of archives and decisions are compiled, too."""
     pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
     fence = re.compile(r"^ *```python\n(.*?)^ *```$", re.M | re.S)
     found = [(page, text) for page in pages for text in fence.findall(page.read_text())]
