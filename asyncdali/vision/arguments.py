@@ -11,6 +11,10 @@ import numpy as np
 PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 
 
+class ChannelsError(ValueError, RuntimeError):
+    """The number of values does not fit the channels of a picture. It is a RuntimeError, too, as in DALI and in torchvision."""
+
+
 def is_integer(value: object) -> TypeGuard[int]:
     """Whether a value is an integer, and no truth value."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -73,6 +77,13 @@ def crop_size(size: object, name: str = "size") -> tuple[int, int]:
     if min(edges) <= 0:
         raise ValueError(f"{name} must be positive, got {size!r}")
     return int(edges[0]), int(edges[-1])
+
+
+def result_size(size: object) -> tuple[int, int]:
+    """Height and width of a resized window, like :func:`crop_size`. Other classes are a ValueError, as in `resize`."""
+    if not all(map(is_integer, _items(size))):
+        raise ValueError(f"size is an integer or a sequence of one or two, got {size!r}")
+    return crop_size(size)
 
 
 def paddings(padding: object, lengths: tuple[int, ...] = (1, 2, 4)) -> tuple[int, int, int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import PIL.Image
 import torch
 
-from .arguments import is_number, is_sequence
+from .arguments import ChannelsError, is_number, is_sequence
 from .colors import converted
 from .families import FIRST_NAMES, family, kernel
 from .kinds import PIXELS, InputKind, described, kind_of, needed_tv_tensors, raw, size_of, tensor_of
@@ -272,7 +272,7 @@ def normalized(tensor: torch.Tensor, means: list[float], deviations: list[float]
     """See `normalize`."""
     channels = tensor.shape[-3]
     if len(means) not in (1, channels) or len(deviations) not in (1, channels):
-        raise ValueError(f"mean and std have {len(means)} and {len(deviations)} values for {channels} channels")
+        raise ChannelsError(f"mean and std have {len(means)} and {len(deviations)} values for {channels} channels")
     values = tensor if tensor.is_floating_point() else tensor.float()
     mean = torch.tensor(means, dtype=values.dtype, device=values.device)[:, None, None]
     std = torch.tensor(deviations, dtype=values.dtype, device=values.device)[:, None, None]

@@ -9,7 +9,7 @@ import numpy as np
 import PIL.Image
 import torch
 
-from .arguments import crop_size, fill_values, padding_mode, paddings, whole
+from .arguments import ChannelsError, crop_size, fill_values, padding_mode, paddings, result_size, whole
 from .boxes import moved_frame, scaled, shifted
 from .enums import InterpolationMode, resizing_mode
 from .families import CanvasFrame, family, kernel
@@ -92,12 +92,12 @@ def reflected(before: int, size: int, after: int, mode: str) -> np.ndarray:
 
 
 def fill_tensor(fill: object, tensor: torch.Tensor) -> torch.Tensor:
-    """Fill values in the type of a tensor: 0-d, or [channels, 1, 1]. ValueError for a wrong number of channels."""
+    """Fill values in the type of a tensor: 0-d, or [channels, 1, 1]. ChannelsError for a wrong number of values."""
     checked = 0 if fill is None else fill_values(fill)
     if not isinstance(checked, list):
         return torch.tensor(checked, dtype=tensor.dtype, device=tensor.device)
     if len(checked) not in (1, tensor.shape[-3]):
-        raise ValueError(f"fill has {len(checked)} values for {tensor.shape[-3]} channels")
+        raise ChannelsError(f"fill has {len(checked)} values for {tensor.shape[-3]} channels")
     return torch.tensor(checked, device=tensor.device).to(tensor.dtype)[:, None, None]
 
 
@@ -118,12 +118,12 @@ def padded_tensor(tensor: torch.Tensor, edges: tuple[int, int, int, int], fill: 
 
 
 def pixel_fill(fill: object, picture: PIL.Image.Image) -> Any:
-    """A fill value as PIL takes it: a number for one channel, else a tuple. ValueError for a wrong number of channels."""
+    """A fill value as PIL takes it: a number for one channel, else a tuple. ChannelsError for a wrong number of values."""
     checked = 0 if fill is None else fill_values(fill)
     bands = len(picture.getbands())
     values = list(checked) if isinstance(checked, list) else [checked]
     if len(values) not in (1, bands):
-        raise ValueError(f"fill has {len(values)} values for the {bands} channels of a picture of mode {picture.mode}")
+        raise ChannelsError(f"fill has {len(values)} values for the {bands} channels of a picture of mode {picture.mode}")
     values = values * (bands if len(values) == 1 else 1)
     whole_values = values if picture.mode == "F" else [int(value) for value in values]
     return whole_values[0] if bands == 1 else tuple(whole_values)
@@ -313,7 +313,7 @@ def _resized_crop_picture(
     interpolation: object = InterpolationMode.BILINEAR, antialias: object = True,
 ) -> PIL.Image.Image:  # fmt: skip
     part = cropped_picture(picture, *window(top, left, height, width))
-    return resized_picture(part, *crop_size(size), resizing_mode(interpolation), bool(antialias))
+    return resized_picture(part, *result_size(size), resizing_mode(interpolation), bool(antialias))
 
 
 @kernel(resized_crop, *PIXELS)
@@ -322,7 +322,7 @@ def _resized_crop_tensor(
     interpolation: object = InterpolationMode.BILINEAR, antialias: object = True,
 ) -> torch.Tensor:  # fmt: skip
     part = cropped_tensor(tensor, *window(top, left, height, width))
-    return resized_tensor(part, *crop_size(size), resizing_mode(interpolation), bool(antialias))
+    return resized_tensor(part, *result_size(size), resizing_mode(interpolation), bool(antialias))
 
 
 @kernel(resized_crop, InputKind.MASK)
@@ -331,7 +331,7 @@ def _resized_crop_mask(
     antialias: object = None,
 ) -> torch.Tensor:  # fmt: skip
     part = cropped_tensor(mask, *window(top, left, height, width))
-    return resized_tensor(part, *crop_size(size), InterpolationMode.NEAREST, False)
+    return resized_tensor(part, *result_size(size), InterpolationMode.NEAREST, False)
 
 
 @kernel(resized_crop, *_FRAMES)
@@ -340,7 +340,7 @@ def _resized_crop_frame(
     interpolation: object = None, antialias: object = None,
 ) -> tuple[torch.Tensor, tuple[int, int]]:  # fmt: skip
     y, x, rows, columns = window(top, left, height, width)
-    new_rows, new_columns = crop_size(size)
+    new_rows, new_columns = result_size(size)
     part = CanvasFrame((rows, columns), frame.format, frame.clamping)
     inside = shifted(values, frame, x, y, (rows, columns))
     return scaled(inside, part, new_rows / rows, new_columns / columns, (new_rows, new_columns)), (new_rows, new_columns)

@@ -13,7 +13,7 @@ import numpy as np
 import PIL.Image
 import torch
 
-from .arguments import fill_values, is_number, is_sequence
+from .arguments import ChannelsError, fill_values, is_number, is_sequence
 from .boxes import hull, moved_frame
 from .cropping import pixel_fill
 from .enums import PIL_CODES, InterpolationMode, interpolation_mode
@@ -63,7 +63,7 @@ def sampled(tensor: torch.Tensor, grid: torch.Tensor, mode: InterpolationMode, f
         made, inside = made[:, :-1], made[:, -1:]
         numbers = checked if isinstance(checked, list) else [checked]
         if len(numbers) not in (1, channels):
-            raise ValueError(f"fill has {len(numbers)} values for {channels} channels")
+            raise ChannelsError(f"fill has {len(numbers)} values for {channels} channels")
         filled = torch.tensor(numbers, dtype=values.dtype, device=values.device).view(1, -1, 1, 1)
         if mode is InterpolationMode.NEAREST:
             made = torch.where(inside < 0.5, filled, made)

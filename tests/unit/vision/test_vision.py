@@ -593,6 +593,26 @@ def test_fill_values_of_masks(reference):
         assert torch.equal(getattr(F, name)(single, *arguments, fill=7), made[0]), name
 
 
+def test_numbers_that_do_not_fit_the_channels_are_two_errors():
+    """DALI and torchvision raise RuntimeError; ours is a ValueError, too."""
+    gray = tensor()[:1]
+    for call in (
+        lambda: F.normalize(gray, [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), lambda: F.pad(gray, 2, fill=[1, 2, 3]),
+        lambda: F.rotate(gray, 30, fill=[1, 2, 3]), lambda: T.Compose([T.Normalize([1.0, 2.0], [1.0])])(tensor()),
+        lambda: F.pad(picture(), 2, fill=[1, 2]),
+    ):  # fmt: skip
+        for kind in (ValueError, RuntimeError):
+            with pytest.raises(kind, match="channels"):
+                call()
+
+
+def test_sizes_of_resized_crops_are_checked_as_in_resize():
+    for source in (picture(), tensor()):
+        for size in ("a", None, [1.5, 2], [1, 2, 3], 0):
+            with pytest.raises(ValueError, match="size"):
+                F.resized_crop(source, 3, 4, 20, 22, size)
+
+
 def test_wrong_lengths_are_value_errors(reference):
     calls = [{"translate": [1]}, {"shear": [1.0, 2.0, 3.0]}, {"center": [1.0]}]
     for call in calls:
