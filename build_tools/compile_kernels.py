@@ -23,7 +23,7 @@ from typing import Any
 
 ROOMS = ("codecs", "compiled", "device", "operators", "readers", "runtime", "sampling")
 """Folders with kernels."""
-NOT_IMPORTED = ("numba_function", "numba_gpu", "numba_vectors", "compiled.compiler", "llvm_compiler")
+NOT_IMPORTED = ("numba_function", "numba_vectors", "compiled.compiler", "llvm_compiler")
 """Modules that need Numba, or libraries of GPUs: without kernels of their own."""
 PAIRS = [
     ("uint8", "uint8"), ("uint8", "float32"), ("float32", "float32"), ("float32", "uint8"), ("uint8", "float16"), ("float32", "float16"),

@@ -10,7 +10,7 @@
     numpy_decoder.py                    decoders.numpy: NumPy files in memory as arrays
     peek_image_shape.py                 The shape that an encoded image will have, from its header
     picture_cache.py                    The cache of decoded pictures
-    picture_kernels.py, picture_tables.py
+    picture_cache_kernels.py, picture_cache_tables.py
                                         Compiled steps of the cache of decoded pictures
     png_samples.py                      The PNG files of a batch that compiled code decodes
     video_decoder.py                    decoders.video: frames of encoded videos

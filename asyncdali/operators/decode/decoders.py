@@ -176,10 +176,10 @@ class ImageDecoder(Operator):
         """Set up the cache, if the user asked for one."""
         options = CacheOptions.of(self.spec) if "cache_size" in self.schema.by_name else None
         if options is not None:
-            from . import picture_kernels
+            from . import picture_cache_kernels
 
-            picture_kernels.digest_step.compile()
-            picture_kernels.keep_step.compile()
+            picture_cache_kernels.digest_step.compile()
+            picture_cache_kernels.keep_step.compile()
             settings: tuple[object, ...] = (self._output_type, self._dtype, self._adjusts, self._fast_dct)
             device = self.environment.gpu if self.spec.device == "mixed" else None
             if device is not None:  # A GPU's decoders compute slightly different pixels.

@@ -10,7 +10,8 @@
     gaussian_blur_kernels.py, gaussian_blur_tables.py
                                         The compiled step of separable filters: one window per data axis; also sums of several such
                                         filters
-    gaussian_blur_launches.py           Separable filters on a GPU
+    gaussian_blur_launches.py           Separable filters on a GPU (``gaussian_blur_kernels.cu``; small windows:
+                                        ``gaussian_blur_small_kernels.cu``)
     survey_kernels.py                   Facts about a whole batch that the launches of a separable filter need, found with the interpreter
                                         lock held
     window_kernels.py                   Gaussian windows of a whole batch

@@ -1,7 +1,7 @@
 """Separable filters on a GPU: images tile by tile in one launch; volumes and wide windows axis by axis through device memory.
 
-Images of up to four channels with windows of up to 31 elements have a kernel of their own (``small_window_kernels.cu``). If all windows of
-a batch have one size, the size is a constant of that kernel.
+Images of up to four channels with windows of up to 31 elements have a kernel of their own (``gaussian_blur_small_kernels.cu``). If all
+windows of a batch have one size, the size is a constant of that kernel.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .gaussian_blur_tables import SEPARABLE_LINE, SEPARABLE_TILE, SURVEY, WINDOW
 from .plane_tables import AXES, PLANES
 from .windows import FilterWindows
 
-_SOURCE, _SMALL = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("gaussian_blur", "small_window"))
+_SOURCE, _SMALL = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("gaussian_blur", "gaussian_blur_small"))
 _TILE, _LANES = 32, 64  # As in gaussian_blur_kernels.cu.
 _ROWS = (64, 160)
 """Most rows of intermediate results per block: 16 or 40 KB of shared memory."""
 _DEPTH, _HEIGHT, _WIDTH = range(len(AXES))
-_COLUMNS, _RUN = 96, 8  # As in small_window_kernels.cu.
+_COLUMNS, _RUN = 96, 8  # As in gaussian_blur_small_kernels.cu.
 _LONGEST = (9, 17, 31)
 """Bounds of windows whose sizes differ; larger windows have another kernel."""
 _SHARED = 48 << 10

@@ -216,7 +216,7 @@ class NumbaFunction(Operator):
             warn(f"numba_function: `{told}` act with device='gpu' only; on the CPU `run_fn` is called once for each sample", UserWarning)
 
     def _make_kernel(self, kinds: list[np.dtype], ndims: list[int]) -> None:
-        from .numba_gpu_kernels import compiled, kernel_of
+        from .numba_function_gpu_kernels import compiled, kernel_of
 
         blocks, threads = (tuple(self.spec.constant(name)) for name in ("blocks", "threads_per_block"))
         self._blocks, self._threads = blocks, threads
@@ -226,13 +226,13 @@ class NumbaFunction(Operator):
             capability = gpu.driver.properties(gpu.index)["capability"]
             self._code: Code = compiled(function, options, kinds, ndims, capability)
         else:
-            from .numba_gpu_on_host_kernels import runner
+            from .numba_function_on_host_kernels import runner
 
             self._kernel = runner(function, kinds, ndims, blocks, threads)
 
     def _launched(self, inputs: list[Batch], outputs: list[Batch]) -> Planned:
         def launches() -> list[Launch]:
-            from .numba_gpu_kernels import launch_arguments
+            from .numba_function_gpu_kernels import launch_arguments
 
             read = [batch.addresses for batch in inputs]
             given = launch_arguments([*outputs, *inputs])

@@ -1,6 +1,6 @@
 """Geometric warps: rotations, affine and perspective transforms, maps, displacements.
 
-    displacement.py, displacement_kernels.py
+    sphere_water.py, sphere_water_kernels.py
                                         The shared part of sphere and water: every pixel is copied from a displaced position
     quads.py, quads.cuh                 Kernels: four pixels of three bytes at a time
     remap.py                            experimental.remap: two maps give the source position of every pixel

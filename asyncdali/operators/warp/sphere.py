@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..accepts import Input, Output, listed
 from ..base import Schema, register
-from .displacement import DISPLACEMENT_ARGS, TYPES, Displacement
+from .sphere_water import DISPLACEMENT_ARGS, TYPES, Displacement
 
 
 @register

@@ -6,7 +6,7 @@ import math
 
 from ..accepts import Input, Output, listed
 from ..base import Arg, Schema, register
-from .displacement import DISPLACEMENT_ARGS, TYPES, Displacement
+from .sphere_water import DISPLACEMENT_ARGS, TYPES, Displacement
 
 
 @register

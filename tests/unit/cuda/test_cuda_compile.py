@@ -24,7 +24,7 @@ SOURCES = sorted(ROOT.rglob("*.cu"))
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
 WITH_HALVES = (
     "crop_mirror_normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "move_kernels.cu",
-    "gaussian_blur_kernels.cu", "small_window_kernels.cu",
+    "gaussian_blur_kernels.cu", "gaussian_blur_small_kernels.cu",
     "filter_kernels.cu",
 )  # fmt: skip
 HALVES = [("uint8", "float16"), ("float16", "float32"), ("float16", "int16")]
@@ -56,10 +56,10 @@ MACROS = {
     "color_space_kernels.cu": [(("FROM", a), ("TO", b)) for a in (1, 3) for b in (1, 3)],
     "move_kernels.cu": [(("AXES", axes), ("DENSE", dense)) for axes, dense in ((1, 1), (2, 0), (4, 1))],
     "warp_perspective_kernels.cu": [(("INTERPOLATION", kind),) for kind in (0, 1, 2)],
-    "displacement_kernels.cu": [(("WATER", water),) for water in (0, 1)],
+    "sphere_water_kernels.cu": [(("WATER", water),) for water in (0, 1)],
     "gaussian_blur_kernels.cu": [(("ROWS", rows),) for rows in (64, 160)],
     "nonsilent_region_kernels.cu": [(("SUM", sums), ("EXACT", exact)) for sums, exact in (("float64", 0), ("float32", 0), ("float64", 1))],
-    "small_window_kernels.cu": [
+    "gaussian_blur_small_kernels.cu": [
         (("CHANNELS", channels), ("TAPS_X", size), ("TAPS_Y", size), ("LONGEST", longest), ("DOWN", down), ("SINGLE", size % 2))
         for channels, size, longest, down in ((3, 23, 31, 16), (1, 0, 31, 16))
     ],

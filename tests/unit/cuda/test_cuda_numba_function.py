@@ -15,7 +15,7 @@ from numba.np.numpy_support import as_dtype
 from asyncdali import fn, pipeline_def, types
 from asyncdali.batch import Batch
 from asyncdali.device.launch import Code
-from asyncdali.operators.python import numba_gpu_kernels
+from asyncdali.operators.python import numba_function_gpu_kernels
 from asyncdali.plugin.numba.fn import numba_function
 
 host_kernels = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -69,7 +69,7 @@ def launched(cuda, monkeypatch):
         return CODE
 
     cuda.codes[CODE] = kernel
-    monkeypatch.setattr(numba_gpu_kernels, "compiled", compiled)
+    monkeypatch.setattr(numba_function_gpu_kernels, "compiled", compiled)
     return SimpleNamespace(launches=found, asked=asked)
 
 
@@ -130,7 +130,7 @@ def test_a_resize_before_a_user_kernel_is_not_fused(cuda, monkeypatch):
         seen.append(np.frombuffer(ctypes.string_at(address, elements * size), np.uint8))
 
     cuda.codes[CODE] = kernel
-    monkeypatch.setattr(numba_gpu_kernels, "compiled", lambda *given: CODE)
+    monkeypatch.setattr(numba_function_gpu_kernels, "compiled", lambda *given: CODE)
     kinds = {"in_types": [types.UINT8], "out_types": [types.UINT8], "ins_ndim": [3], "outs_ndim": [3]}
 
     @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0)
@@ -156,7 +156,7 @@ def test_arguments():
     scalars.place(np.zeros(2, np.uint8))
     first, second = batch.addresses.tolist()
     a, b = scalars.addresses.tolist()
-    assert numba_gpu_kernels.launch_arguments([batch, scalars]).tolist() == [
+    assert numba_function_gpu_kernels.launch_arguments([batch, scalars]).tolist() == [
         [0, 0, 0, 2, first, 2, 0, 3, 0, 6, 2, 0, 0, 1, 1, a],
         [0, 0, 8, 2, second, 1, 2, 4, 16, 8, 2, 0, 0, 1, 1, b],
     ]
@@ -164,8 +164,8 @@ def test_arguments():
 
 def has_compiler():
     try:
-        numba_gpu_kernels.compiled(doubled, {}, DTYPES, NDIMS, (7, 5))
-    except numba_gpu_kernels.NoCompiler:
+        numba_function_gpu_kernels.compiled(doubled, {}, DTYPES, NDIMS, (7, 5))
+    except numba_function_gpu_kernels.NoCompiler:
         return False
     return True
 
@@ -175,15 +175,15 @@ def test_compiled_for_a_gpu():
     if not has_compiler():
         pytest.skip("Numba's compiler for CUDA (libNVVM) is not here")
     for function in (doubled, numba_cuda.jit(doubled)):
-        plain, options = numba_gpu_kernels.kernel_of(function, "run_fn")
+        plain, options = numba_function_gpu_kernels.kernel_of(function, "run_fn")
         assert plain is doubled
-        code = numba_gpu_kernels.compiled(plain, options, DTYPES, NDIMS, (9, 0))
+        code = numba_function_gpu_kernels.compiled(plain, options, DTYPES, NDIMS, (9, 0))
         assert ".target sm_90" in code.ptx
         parameters = re.search(rf"\.entry\s+{re.escape(code.entry)}\s*\((.*?)\)", code.ptx, re.DOTALL)[1]
         assert re.findall(r"\.param \.(\w+)", parameters) == ["u64"] * (9 + 9 + 5)
     with pytest.raises(RuntimeError, match=r"(?s)`run_fn` cannot be compiled for the GPU: .*unknown_name"):
-        numba_gpu_kernels.compiled(lambda out: unknown_name, {}, [np.dtype(np.uint8)], [1], (9, 0))  # noqa: F821
-    assert as_dtype(numba_gpu_kernels.array_types(DTYPES, NDIMS)[0].dtype) == DTYPES[0]
+        numba_function_gpu_kernels.compiled(lambda out: unknown_name, {}, [np.dtype(np.uint8)], [1], (9, 0))  # noqa: F821
+    assert as_dtype(numba_function_gpu_kernels.array_types(DTYPES, NDIMS)[0].dtype) == DTYPES[0]
 
 
 def test_without_a_compiler(monkeypatch):
@@ -197,14 +197,14 @@ def test_without_a_compiler(monkeypatch):
 
     monkeypatch.setattr(numba_cuda, "compile_ptx", compile_ptx)
     with pytest.raises(RuntimeError, match=r"libNVVM cannot be found.*asyncdali\[numba-cuda12\] or asyncdali\[numba-cuda13\]"):
-        numba_gpu_kernels.compiled(doubled, {}, DTYPES, NDIMS, (9, 0))
+        numba_function_gpu_kernels.compiled(doubled, {}, DTYPES, NDIMS, (9, 0))
 
 
 def test_options_of_cuda_jit(monkeypatch):
     given = []
     monkeypatch.setattr(numba_cuda, "compile_ptx", lambda *args, **options: (given.append(options), (".entry name(", None))[1])
-    function, options = numba_gpu_kernels.kernel_of(numba_cuda.jit(fastmath=True)(doubled), "run_fn")
-    assert numba_gpu_kernels.compiled(function, options, DTYPES, NDIMS, (8, 6)) == Code(".entry name(", "name")
+    function, options = numba_function_gpu_kernels.kernel_of(numba_cuda.jit(fastmath=True)(doubled), "run_fn")
+    assert numba_function_gpu_kernels.compiled(function, options, DTYPES, NDIMS, (8, 6)) == Code(".entry name(", "name")
     assert given[0]["fastmath"] is True and given[0]["cc"] == (8, 6)
     with pytest.raises(ValueError, match="`run_fn` is compiled by cuda.jit with the option `link`"):
-        numba_gpu_kernels.kernel_of(SimpleNamespace(py_func=doubled, targetoptions={"link": ["a.cu"]}), "run_fn")
+        numba_function_gpu_kernels.kernel_of(SimpleNamespace(py_func=doubled, targetoptions={"link": ["a.cu"]}), "run_fn")

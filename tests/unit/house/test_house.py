@@ -595,7 +595,7 @@ def test_the_search_finds_assignments():
 COMPILES = {"callback", "inlined", "contracted", "overload", "function_of", "njit", "step_variant"}
 """Functions that compile the function they are given. A kernel module may give one by name."""
 
-OVERLOADS = {"operators/python/numba_gpu_on_host_kernels.py": ["typed", "typed"]}
+OVERLOADS = {"operators/python/numba_function_on_host_kernels.py": ["typed", "typed"]}
 """Functions that Numba compares with the signature of what they overload, which has no annotations."""
 
 IR_GENERATORS = (["context", "builder", "signature", "args"], ["context", "builder", "sig", "args"])

@@ -12,7 +12,7 @@ from numba import cuda
 from numba.cuda import grid, gridsize
 
 from asyncdali import Pipeline, fn, pipeline_def, types
-from asyncdali.operators.python import numba_gpu_on_host_kernels as on_host
+from asyncdali.operators.python import numba_function_on_host_kernels as on_host
 from asyncdali.plugin.numba.fn import numba_function
 
 RNG = np.random.default_rng(3)

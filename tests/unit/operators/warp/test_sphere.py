@@ -1,4 +1,4 @@
-"""sphere: each pixel is copied from a position on its ray from the centre (test_displacement.py has the model)."""
+"""sphere: each pixel is copied from a position on its ray from the centre (test_sphere_water.py has the model)."""
 
 from __future__ import annotations
 

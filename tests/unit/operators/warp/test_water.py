@@ -1,4 +1,4 @@
-"""water: waves along one axis (test_displacement.py has the model)."""
+"""water: waves along one axis (test_sphere_water.py has the model)."""
 
 from __future__ import annotations
 

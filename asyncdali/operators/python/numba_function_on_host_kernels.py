@@ -25,7 +25,7 @@ from numba.extending import models, overload, overload_attribute, register_model
 from ...compiled.addresses import address_of
 from ...compiled.intrinsics import load_i64
 from ...messages.notices import warn
-from .numba_gpu_on_host_tables import PLACE
+from .numba_function_on_host_tables import PLACE
 
 Triple = tuple[int, int, int]
 

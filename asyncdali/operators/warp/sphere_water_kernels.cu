@@ -1,7 +1,7 @@
-// sphere and water: every pixel is copied from a displaced position (displacement_kernels.py).
+// sphere and water: every pixel is copied from a displaced position (sphere_water_kernels.py).
 // Macros: IN element type; WATER 1: water, 0: sphere.
 #include "quads.cuh"
-#include "displacement.py"
+#include "sphere_water.py"
 
 #ifdef HOST_BUILD
 DEVICE float32 root(float32 x) { return std::sqrt(x); }

@@ -25,8 +25,8 @@ from ...compiled.intrinsics import (
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import prefetch
-from .displacement import DISPLACEMENT, IMAGE
 from .rotate_kernels import make_edge
+from .sphere_water import DISPLACEMENT, IMAGE
 
 _F = np.float32
 _sinf = c_function("sinf", kinds.float32, kinds.float32)

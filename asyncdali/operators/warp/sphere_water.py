@@ -48,9 +48,9 @@ class Displacement(KernelOperator):
     """Common base. The operators differ in their parameters, and in the warp that the kernels compute."""
 
     repeatable = True
-    kernel_module = "displacement_kernels"
+    kernel_module = "sphere_water_kernels"
     warp: ClassVar[str]
-    """A key of ``displacement_kernels._WARPS``."""
+    """A key of ``sphere_water_kernels._WARPS``."""
     parameters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, spec: Spec, environment: Environment):
