@@ -92,7 +92,7 @@ class ReadOnlyMemory:
         self.kept = kept
 
 
-def _is_read_only(owner: Any) -> bool:
+def _is_read_only(owner: object) -> bool:
     """Whether one of the owners of a batch has read-only memory."""
     return any(map(_is_read_only, owner)) if isinstance(owner, (list, tuple)) else isinstance(owner, ReadOnlyMemory)
 

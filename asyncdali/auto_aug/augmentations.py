@@ -6,6 +6,7 @@ unless a docstring names another one. ``operation.augmentation(mag_range=...)`` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,39 +23,39 @@ _SAME = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], np.float32)
 # --------------------------------------------------------------------------------------------------- parameters of magnitudes
 
 
-def warp_x_param(magnitude: object) -> list[Any]:
+def warp_x_param(magnitude: object) -> list[object]:
     """The vector (x, y) of a shift or shear along x."""
     return [magnitude, 0]
 
 
-def warp_y_param(magnitude: object) -> list[Any]:
+def warp_y_param(magnitude: object) -> list[object]:
     """The vector (x, y) of a shift or shear along y."""
     return [0, magnitude]
 
 
-def shift_enhance_range(magnitude: Any) -> Any:
+def shift_enhance_range(magnitude: float) -> float:
     """The factor 1 + `magnitude`, for magnitudes around 0."""
     return 1 + magnitude
 
 
-def sharpness_kernel(magnitude: Any) -> np.ndarray:
+def sharpness_kernel(magnitude: float) -> np.ndarray:
     """The 3x3 sharpening filter of strength `magnitude`. 0 gives the image, -1 the smoothed image. FLOAT."""
     weights: np.ndarray = -magnitude * _SMOOTH + (1 + magnitude) * _SAME
     return weights.astype(np.float32)
 
 
-def sharpness_kernel_shifted(magnitude: Any) -> np.ndarray:
+def sharpness_kernel_shifted(magnitude: float) -> np.ndarray:
     """As :func:`sharpness_kernel` for magnitudes around 1."""
     return sharpness_kernel(magnitude - 1)
 
 
-def poster_mask_uint8(magnitude: Any) -> np.ndarray:
+def poster_mask_uint8(magnitude: float) -> np.ndarray:
     """The mask of the `magnitude` highest bits of a byte, at least one."""
     bits = min(max(int(np.round(magnitude)), 1), 8)
     return np.array(256 - 2 ** (8 - bits), np.uint8)
 
 
-def solarize_add_shift(shift: Any) -> np.ndarray:
+def solarize_add_shift(shift: int) -> np.ndarray:
     """The number that is added to dark pixels, as UINT8. ValueError from 128 on: the sum would not fit."""
     if shift >= 128:
         raise ValueError(f"solarize_add adds to pixels below 128, so the magnitude must be below 128, got {shift}")
@@ -81,13 +82,17 @@ def shear_y(data: DataNode, shear: DataNode, fill_value: object = 128, interp_ty
 
 
 @augmentation(mag_range=(0.0, 1.0), randomly_negate=True, mag_to_param=warp_x_param)
-def translate_x(data: DataNode, rel_offset: DataNode, shape: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
+def translate_x(
+    data: DataNode, rel_offset: DataNode, shape: DataNode | Sequence[float], fill_value: object = 128, interp_type: object = None
+) -> DataNode:
     """Shifts along x by a part of the width; `shape`: (height, width, ...) of each sample."""
     return _warped(data, fn.transforms.translation(offset=rel_offset * shape[1]), fill_value, interp_type)
 
 
 @augmentation(mag_range=(0.0, 1.0), randomly_negate=True, mag_to_param=warp_y_param)
-def translate_y(data: DataNode, rel_offset: DataNode, shape: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
+def translate_y(
+    data: DataNode, rel_offset: DataNode, shape: DataNode | Sequence[float], fill_value: object = 128, interp_type: object = None
+) -> DataNode:
     """Shifts along y by a part of the height; `shape`: (height, width, ...) of each sample."""
     return _warped(data, fn.transforms.translation(offset=rel_offset * shape[0]), fill_value, interp_type)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import gc
+from types import ModuleType
 from typing import Any
 
 from ..device import allocator
@@ -117,13 +118,14 @@ def RestrictPinnedMemUsage() -> bool:
 # ------------------------------------------------------------------------------------------------------------------------- CUDA
 
 
-def _cupy(what: str) -> Any:
+def _cupy(what: str) -> ModuleType:
     """cupy, if it has a device; otherwise RuntimeError that `what` cannot be done."""
     if not GetCUDADeviceCount():
         raise RuntimeError(f"{what}: there is no CUDA driver or no GPU here, or cupy is not installed (pip install asyncdali[cuda12])")
     import cupy
 
-    return cupy
+    found: ModuleType = cupy
+    return found
 
 
 def GetCUDADeviceCount() -> int:

@@ -137,7 +137,7 @@ class ExternalFunction:
         return f"{self.symbol}{self.signature}"
 
     @functools.cached_property
-    def _numba_type_(self) -> Any:
+    def _numba_type_(self) -> object:
         """Numba asks for the type of a global value in this way."""
         from numba import types
 
@@ -157,14 +157,14 @@ class Intrinsic:
         functools.update_wrapper(self, definition)
 
     @functools.cached_property
-    def _numba_type_(self) -> Any:
+    def _numba_type_(self) -> object:
         from numba import types
         from numba.core.typing.templates import make_intrinsic_template
 
         definition = self._defn
 
         @functools.wraps(definition)
-        def translated(*args: Any, **kws: Any) -> Any:
+        def translated(*args: object, **kws: object) -> object:
             signature, code = definition(*args, **kws)
             return of_numba(signature), code
 
@@ -175,7 +175,7 @@ class Intrinsic:
         raise NotImplementedError(f"{self._defn.__qualname__} can only be called in kernels")
 
 
-def intrinsic(definition: Callable[..., Any]) -> Intrinsic:
+def intrinsic(definition: Callable[..., object]) -> Intrinsic:
     """Decorator: ``definition(typingctx, ...) -> (signature, codegen)`` is a function for kernels, as with Numba's ``intrinsic``."""
     return Intrinsic(definition)
 

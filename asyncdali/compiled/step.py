@@ -48,7 +48,7 @@ class Helper:
         return self._dispatcher
 
     @property
-    def _numba_type_(self) -> Any:
+    def _numba_type_(self) -> object:
         """Numba asks for the type of a global value in this way."""
         return self.dispatcher._numba_type_
 
@@ -56,7 +56,7 @@ class Helper:
         raise TypeError(f"{self.py_func.__qualname__} is compiled into kernels and has no code of its own: compile a kernel that calls it")
 
 
-def _helpers(**options: Any) -> Callable[[Callable[..., Any]], Helper]:
+def _helpers(**options: object) -> Callable[[Callable[..., object]], Helper]:
     """The decorator for helpers with these options."""
     return lambda function: Helper(function, {**_HELPER, **options})
 
@@ -71,7 +71,7 @@ contracted = _helpers(fastmath={"contract"})
 """Like :data:`inlined`, but a multiplication and an addition may become one fused operation."""
 
 
-def pasted(function: Callable[..., Any]) -> Helper:
+def pasted(function: Callable[..., object]) -> Helper:
     """Like :data:`inlined`, for short helpers: Numba copies the code into each caller before it looks up types."""
     return Helper(function, {"inline": "always"})
 
@@ -201,7 +201,7 @@ class Compiled:
         return self._address != 0
 
     @property
-    def _signature(self) -> Any:
+    def _signature(self) -> object:
         return kinds.int64(*[kinds.int64] * self._count)
 
     def compile(self) -> None:
@@ -287,7 +287,7 @@ def compiled(argument_count: int, brief: bool = False) -> Callable[[Callable[...
     `brief`: it takes microseconds and never waits. Reacquiring the GIL from a busy thread would take longer.
     """
 
-    def decorate(function: Callable[..., Any]) -> Compiled:
+    def decorate(function: Callable[..., object]) -> Compiled:
         return Compiled(function, argument_count, None, brief)
 
     return decorate
@@ -296,7 +296,7 @@ def compiled(argument_count: int, brief: bool = False) -> Callable[[Callable[...
 def step_variant(*key: Any) -> Callable[[Callable[..., Any]], Compiled]:
     """Decorator for a step made by a factory (a closure over other compiled functions). `key` names the variant in the disk cache."""
 
-    def decorate(function: Callable[..., Any]) -> Compiled:
+    def decorate(function: Callable[..., object]) -> Compiled:
         return Compiled(function, 3, key)
 
     return decorate

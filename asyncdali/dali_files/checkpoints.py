@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CheckpointError
-from .wire import BYTES, NUMBER, Message, WireError, encoded, integer, message, part, parts, text
+from .protobuf import BYTES, NUMBER, Message, WireError, encoded, integer, message, part, parts, text
 
 COPIES = "__MakeContiguous_"
 """Names of operators that DALI adds for outputs begin so. They have no state."""

@@ -153,7 +153,7 @@ class Connections(Ordered[ActorRequest]):
         release = self._descriptors.close
         link: Link
 
-        def received(header: dict[str, Any], body: memoryview, payloads: list[np.ndarray]) -> None:
+        def received(header: dict[str, object], body: memoryview, payloads: list[np.ndarray]) -> None:
             self.executor.guarded(self._received, place, link, header, body, payloads)
 
         def lost(reason: str) -> None:

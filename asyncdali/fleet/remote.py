@@ -337,7 +337,7 @@ class RemoteLoader(Connections):
             raise WrongMessage(f"request {key[0]} (generation {key[1]}) was not sent to it, or is answered")
         return found
 
-    def _told_counters(self, place: ActorPlace, counters: dict[str, Any]) -> None:
+    def _told_counters(self, place: ActorPlace, counters: dict[str, object]) -> None:
         place.counters = counters
         self._counted(place)
 

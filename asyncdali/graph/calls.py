@@ -187,7 +187,7 @@ class Compose:
         return result
 
 
-def _on_gpu(item: object) -> Any:
+def _on_gpu(item: object) -> object:
     """A node (or each node of an input set) on the GPU."""
     from ..data_node import DataNode
 

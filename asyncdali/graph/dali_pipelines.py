@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..dali_files.wire import NUMBER, WORD, Message, WireError, integer, message, part, parts, signed, text
+from ..dali_files.protobuf import NUMBER, WORD, Message, WireError, integer, message, part, parts, signed, text
 from ..data_node import DataNode, on_device
 from ..operators import load_registry
 from ..operators.base import REGISTRY, STORABLE, Role, Schema

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dali_files.wire import encoded
+from ..dali_files.protobuf import encoded
 from ..data_node import DataNode
 from ..operators import load_registry
 from ..operators.base import REGISTRY, Operator, Role, Schema, Spec

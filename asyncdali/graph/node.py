@@ -88,7 +88,7 @@ def _public(schema: Schema) -> str:
     return f"asyncdali.fn.{schema.name}"
 
 
-def _rename(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
+def _rename(schema: Schema, given: dict[str, object]) -> dict[str, object]:
     """Replace deprecated argument names, with a warning."""
     result = {}
     for name, value in given.items():
@@ -110,7 +110,7 @@ def _is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or (hasattr(value, "__array__") and hasattr(value, "dtype") and not isinstance(value, np.generic))
 
 
-def _convert_constant(schema: Schema, arg: Arg, value: object) -> Any:
+def _convert_constant(schema: Schema, arg: Arg, value: object) -> object:
     if arg.compiled and MARK in getattr(value, "__dict__", ()):
         from .rewrite.code import as_written
 
@@ -233,7 +233,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
     return _results(make_one(schema, inputs, arguments, None, old_name=old_name))
 
 
-def _make_composed(schema: Schema, inputs: Sequence[object], arguments: dict[str, Any]) -> Any:
+def _make_composed(schema: Schema, inputs: Sequence[object], arguments: dict[str, object]) -> object:
     """The two operators of `Schema.composed_of`. Name, device and similar arguments are those of the first."""
     constants, nodes = split_arguments(schema, arguments)
     _check_required(schema, constants, nodes)
@@ -249,18 +249,18 @@ def _on_gpu(node: object) -> bool:
     return isinstance(node, DataNode) and node.device == "gpu"
 
 
-def _wants_gpu(inputs: Sequence[object], arguments: dict[str, Any]) -> bool:
+def _wants_gpu(inputs: Sequence[object], arguments: dict[str, object]) -> bool:
     given = arguments.get("device")
     return given == "gpu" or (given is None and any(map(_on_gpu, inputs)))
 
 
-def _results(instance: OperatorInstance) -> Any:
+def _results(instance: OperatorInstance) -> object:
     if instance.schema.results is not None:
         return instance.schema.results(instance.constants, list(instance.outputs))
     return instance.outputs[0] if len(instance.outputs) == 1 else list(instance.outputs)
 
 
-def _make_sets(schema: Schema, inputs: Sequence[object], arguments: dict[str, Any], old_name: str | None) -> Any:
+def _make_sets(schema: Schema, inputs: Sequence[object], arguments: dict[str, object], old_name: str | None) -> object:
     lengths = {len(item) for item in inputs if isinstance(item, list) and any(isinstance(x, DataNode) for x in item)}
     if len(lengths) != 1:
         raise OperatorValueError(f"{_public(schema)}: all input sets must have the same number of elements, got {sorted(lengths)}")
@@ -277,7 +277,7 @@ def _make_sets(schema: Schema, inputs: Sequence[object], arguments: dict[str, An
 
 
 def make_one(
-    schema: Schema, inputs: Sequence[object], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None,
+    schema: Schema, inputs: Sequence[object], arguments: dict[str, object], twin_of: OperatorInstance | None, set_index: int | None = None,
     old_name: str | None = None,
 ) -> OperatorInstance:  # fmt: skip
     debugged = debug_definition()
@@ -371,7 +371,7 @@ def _automatic_name(called: str, definition: Definition | None) -> str:
     return f"__{class_name}_{definition.next_id()}"
 
 
-def _check_required(schema: Schema, constants: dict[str, Any], nodes: dict[str, DataNode]) -> None:
+def _check_required(schema: Schema, constants: dict[str, object], nodes: dict[str, DataNode]) -> None:
     missing = [arg.name for arg in schema.args if arg.default is REQUIRED and arg.name not in constants and arg.name not in nodes]
     if missing:
         raise OperatorError(f"Not all required arguments were specified for {_public(schema)}: {', '.join(missing)}")

@@ -54,7 +54,7 @@ def subscript(node: DataNode, selection: object) -> DataNode:
     return result
 
 
-def _new_axes(places: Sequence[int], axes: Sequence[NewAxis]) -> dict[str, Any]:
+def _new_axes(places: Sequence[int], axes: Sequence[NewAxis]) -> dict[str, object]:
     if not axes:
         return {}
     named = [axis.name for axis in axes if axis.name is not None]

@@ -72,7 +72,7 @@ def _checked_device(given: object) -> Device | None:
     return found
 
 
-def _for_each(given: object, count: int, what: str) -> list[Any]:
+def _for_each(given: object, count: int, what: str) -> list[object]:
     """One value for each output. ValueError for another number of values."""
     if isinstance(given, (list, tuple)):
         if len(given) != count:
@@ -225,7 +225,7 @@ class ExternalSource:
             raise TypeError("the values of an item must be all Tensors or all Batches")
         return tuple(made)
 
-    def _result(self, values: tuple[DynamicValue, ...], size: int | None) -> Any:
+    def _result(self, values: tuple[DynamicValue, ...], size: int | None) -> object:
         made = tuple(value if size is None else _sized(value, size) for value in values)
         return made[0] if self._count == 1 else made
 

@@ -10,6 +10,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -94,7 +95,7 @@ class KernelOperator(PerFrameArguments):
         super().__init__(spec, environment)
         self.kernels: Any = self._imported() if self.kernel_module else None
 
-    def _imported(self) -> Any:
+    def _imported(self) -> ModuleType:
         name = self.kernel_module
         return importlib.import_module(name if name.startswith(".") else f".{name}", self._package)
 

@@ -157,7 +157,7 @@ class Puller:
         """The argument for a callable of batches."""
         return BatchInfo(iteration, epoch) if self.description.batch_info else iteration
 
-    def _result_by_node(self, result: Any) -> Answer:
+    def _result_by_node(self, result: object) -> Answer:
         """A source's batch, or list of samples, as batches by node, or SamplesFailed. OperatorError for anything else."""
         if type(result) is SamplesFailed:
             return {port.name: result for port in self._ports if port is not None}

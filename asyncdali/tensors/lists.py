@@ -14,7 +14,7 @@ cpu_list = TensorListCPU._from_batch
 gpu_list = TensorListGPU._from_batch
 """The same on a device. ``gpu_list(batch, device_id, stream, memory)``; `memory` is the device's counterpart of `HostMemory`."""
 
-def made_by(tensors: TensorListCPU | TensorListGPU, moment: Any) -> TensorListCPU | TensorListGPU:
+def made_by(tensors: TensorListCPU | TensorListGPU, moment: object) -> TensorListCPU | TensorListGPU:
     """`tensors`, with the iteration that made the list; see ``TensorList.provenance``."""
     tensors.moment = moment
     return tensors

@@ -13,7 +13,7 @@ from helpers.pipelines import values
 from helpers.readers import KINDS, delivered, pipeline
 
 import asyncdali
-from asyncdali.dali_files.wire import message, parts, text
+from asyncdali.dali_files.protobuf import message, parts, text
 from asyncdali.graph.calls import schema_name
 from asyncdali.graph.dali_pipelines import OTHER_NAMES
 from asyncdali.operators import load_registry

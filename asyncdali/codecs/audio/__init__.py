@@ -16,7 +16,7 @@ Sound is also resampled here.
     vorbis_setup.py                     The headers of a Vorbis stream
     vorbis_transform.py                 The inverse transform of Vorbis blocks, and the sums of overlapping blocks (Vorbis I
                                         specification, section 1.3.2)
-    wav_rules.py                        Rules for the headers of WAV files
+    wav_headers.py                      Rules for the headers of WAV files
 
 May import what `codecs` may.
 """

@@ -30,7 +30,7 @@ from .audio_decoder_tables import SCAN, SOUND, SOUNDS
 from .flac_kernels import decode_flac
 from .ogg_kernels import OGG_MARK, gather_headers, is_header, is_intact, page_bytes, scan_ogg
 from .vorbis_kernels import decode_vorbis, vorbis_scratch
-from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, RESYNC, UNFINISHED
+from .wav_headers import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, RESYNC, UNFINISHED
 
 PCM, REAL, FLAC, VORBIS = 1, 2, 3, 4
 """Sample formats: integers and floats of WAV files; FLAC; Vorbis in Ogg."""

@@ -9,6 +9,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from .compiled_sounds import NotDecoded, WholeSound, pages_are_intact
 from .resampling import resample
-from .wav_rules import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, RESYNC, UNFINISHED
+from .wav_headers import EXTENSIBLE, GUID, LEAST_UNFINISHED, MOST_CHANNELS, MOST_RATE, RESYNC, UNFINISHED
 
 SUPPORTED_DTYPES = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 _HIGHEST_RATE = 1e7
@@ -170,13 +171,14 @@ def _open(file: BinaryIO, part: SoundPart) -> _Sound:
     return WholeSound(file.read(), _COMPILED[mark])
 
 
-def _soundfile() -> Any:
+def _soundfile() -> ModuleType | None:
     """The package; None if it is not installed."""
     try:
         import soundfile
     except ImportError:
         return None
-    return soundfile
+    found: ModuleType = soundfile
+    return found
 
 
 def _other(file: BinaryIO, what: str) -> _Sound:

@@ -30,7 +30,7 @@ from .vorbis_tables import (
     TRANSFORM,
     VORBIS,
 )
-from .wav_rules import MOST_RATE
+from .wav_headers import MOST_RATE
 
 IDENTIFICATION = slice(28, 58)
 """The bytes of a file with the first header."""

@@ -14,12 +14,15 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...compiled.addresses import address_of
 from .frame_colour_tables import FRAMES, NARROWEST
+
+if TYPE_CHECKING:
+    from .av_objects import VideoFrame
 
 _NAME = re.compile(r"yuv(j?)(420|422|440|444)p(?:(9|10|12)le)?")
 _HALVED = {"420": (1, 1), "422": (1, 0), "440": (0, 1), "444": (0, 0)}
@@ -77,7 +80,7 @@ class _Kernel:
         self._context = 0
         self._keep: list[np.ndarray] = []
 
-    def convert(self, frame: Any, target: np.ndarray) -> bool:
+    def convert(self, frame: VideoFrame, target: np.ndarray) -> bool:
         """Write a frame to `target`. False if a sample has more bits than the format: swscale limits such samples."""
         luma, blue, red = frame.planes
         common = (frame.width, frame.height, luma.line_size, blue.line_size, red.line_size)
@@ -113,7 +116,7 @@ class FrameColours:
         self._options = {"src_colorspace": matrix, "dst_colorspace": matrix, "threads": 1}
         self._swscale, self._to_probe, self._of_probe = (av.video.reformatter.VideoReformatter() for _ in range(3))
         self._kernels: dict[_Layout, _Kernel | None] = {}
-        self._model: Any = None
+        self._model: VideoFrame | None = None
         """The frame whose properties decide: the first one, or the last key frame, of the run that is being decoded. It is kept until the
         next one comes, and not only while it is needed: a decoder writes into the memory of frames that are gone."""
 
@@ -121,31 +124,32 @@ class FrameColours:
         """Forget the frames that were seen: a run of frames begins."""
         self._model = None
 
-    def see(self, frame: Any) -> None:
+    def see(self, frame: VideoFrame) -> None:
         """Take notice of the next frame that was decoded, whether or not it will be written."""
         if self._model is None or frame.key_frame:
             self._model = frame
             if self._may_change:
                 self._kernels.clear()
 
-    def write(self, frame: object, target: np.ndarray) -> None:
+    def write(self, frame: VideoFrame, target: np.ndarray) -> None:
         """Write a frame that was seen to `target`, uint8[height, width, 3], C-contiguous. Raises PyAV's errors."""
         kernel = self._kernel(frame)
         if kernel is None or not kernel.convert(frame, target):
             target[...] = self._by_swscale(self._swscale, frame)
 
-    def _kernel(self, frame: Any) -> _Kernel | None:
+    def _kernel(self, frame: VideoFrame) -> _Kernel | None:
         """The kernel that has swscale's pixels for this frame; None if there is none."""
         layout = _layout(frame.format.name, frame.color_range)
         if layout is None or not layout.covers(frame.width, frame.height):
             return None
         if layout not in self._kernels:
             model = self._model if self._may_change else frame
+            assert model is not None
             alike = _layout(model.format.name, model.color_range) == layout
             self._kernels[layout] = self._chosen(model, layout) if alike else None
         return self._kernels[layout]
 
-    def _chosen(self, frame: Any, layout: _Layout) -> _Kernel | None:
+    def _chosen(self, frame: VideoFrame, layout: _Layout) -> _Kernel | None:
         """The kernel that converts noise like swscale, for frames with the properties of `frame`."""
         width, height = _PROBE_SIZE
         try:
@@ -165,7 +169,7 @@ class FrameColours:
                 return kernel
         return None
 
-    def _by_swscale(self, convert: Any, frame: Any) -> np.ndarray:
+    def _by_swscale(self, convert: Any, frame: VideoFrame) -> np.ndarray:
         """A view of the frame's pixels."""
         plane = convert.reformat(frame, format="rgb24", interpolation=self._flags, **self._options).planes[0]
         rows = np.frombuffer(plane, np.uint8).reshape(frame.height, plane.line_size)

@@ -6,13 +6,16 @@ import errno
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from .frame_colours import FrameColours, compile_kernels
 from .video_index import TOLERANT, UNKNOWN, WITH_TIMES, Packets, VideoIndex, indexed, load_av, reason, sum_of
 from .video_padding import MISSING
+
+if TYPE_CHECKING:
+    from .av_objects import CodecContext, Packet, VideoFrame
 
 
 def prepare_decoding() -> None:
@@ -76,11 +79,11 @@ class OpenVideo:
         self._can_seek = len(index.marks) > 0
         self._sought = False
         """Whether the container went to its place by a seek."""
-        self._kept: deque[Any] = deque()
+        self._kept: deque[Packet] = deque()
         """The last packets that were read, from the first one on that another run needs. `pts` of a packet is its place."""
         self._run: tuple[int, int] | None = None
         """The run in work: its first segment and the one behind its last."""
-        self._frames: Iterator[tuple[int, Any]] = iter(())
+        self._frames: Iterator[tuple[int, VideoFrame]] = iter(())
         self._next = 0
 
     def read(
@@ -119,13 +122,13 @@ class OpenVideo:
             return number
         return len(self.index)
 
-    def _frame(self, number: int) -> Any:
+    def _frame(self, number: int) -> VideoFrame:
         found, height, width = self._find(number), self.index.height, self.index.width
         if (found.height, found.width) != (height, width):
             raise ValueError(f"the frame has {found.width}x{found.height} pixels, the video {width}x{height}")
         return found
 
-    def _find(self, number: int) -> Any:
+    def _find(self, number: int) -> VideoFrame:
         own = first = int(np.searchsorted(self._keys, number, "right"))
         while not self._begins(first):
             first -= 1
@@ -136,7 +139,7 @@ class OpenVideo:
             raise ValueError("the frame could not be decoded")
         return found
 
-    def _in_run(self, first: int, own: int, number: int) -> Any | None:
+    def _in_run(self, first: int, own: int, number: int) -> VideoFrame | None:
         """Frame `number` of segment `own`, in a run from segment `first` on; None if the run does not have the frame."""
         # If decoding cannot start at many segments, a run for each of them would decode the segments before again and again.
         run = first, first + (1 << (own - first).bit_length())
@@ -186,7 +189,7 @@ class OpenVideo:
         """The first frame of a segment. UNKNOWN stands for the first packet."""
         return int(self._keys[segment - 1]) if segment else UNKNOWN
 
-    def _forward(self, number: int) -> Any | None:
+    def _forward(self, number: int) -> VideoFrame | None:
         """Decode up to frame `number` of the run; None if the run does not have the frame."""
         for found, frame in self._frames:
             self._next = found + 1
@@ -197,7 +200,7 @@ class OpenVideo:
 
     # --- runs
 
-    def _decoded(self, first: int, end: int) -> Iterator[tuple[int, Any]]:
+    def _decoded(self, first: int, end: int) -> Iterator[tuple[int, VideoFrame]]:
         """The numbers and frames of a run of the segments from `first` to the one before `end`. Raises _NoStart and PyAV's errors."""
         counted, number, begun = not len(self.index.packets), UNKNOWN, False
         start, decoder = self._start_of(first), self._packets.decoder()
@@ -226,7 +229,7 @@ class OpenVideo:
         if start != UNKNOWN and not begun:
             raise _NoStart
 
-    def _frames_before(self, broken: Any, decoder: Any) -> Iterator[tuple[int, Any]]:
+    def _frames_before(self, broken: Packet | None, decoder: CodecContext) -> Iterator[tuple[int, VideoFrame]]:
         """The frames that the decoder still has from before the last key frame. If decoding could start at that frame, the run would have
         ended before it. `broken`: the packet that could not be decoded."""
         if broken is None or not len(self.index.packets):
@@ -237,7 +240,7 @@ class OpenVideo:
             if number < key and not frame.is_corrupt:
                 yield number, frame
 
-    def _may_be_broken(self, packet: Any, start: int, begun: bool) -> bool:
+    def _may_be_broken(self, packet: Packet | None, start: int, begun: bool) -> bool:
         """Whether a run continues behind a packet that cannot be decoded: no frame of the run needs it."""
         number = UNKNOWN if packet is None else self._number(packet.pts)
         if start == UNKNOWN:
@@ -248,7 +251,7 @@ class OpenVideo:
         """The number of the frame of the packet at `place`, or UNKNOWN."""
         return int(self._numbers[place]) if place is not None and 0 <= place < len(self._numbers) else UNKNOWN
 
-    def _run_packets(self, first: int, end: int) -> Iterator[Any]:
+    def _run_packets(self, first: int, end: int) -> Iterator[Packet]:
         """The packets of a run. It ends where all its frames are known to the decoder."""
         start, packets = self._start_of(first), self.index.packets
         begin, last = 0 if start == UNKNOWN else int(packets[start]), np.iinfo(np.int64).max
@@ -267,12 +270,12 @@ class OpenVideo:
 
     # --- packets
 
-    def _packet(self, place: int, keep: int) -> Any | None:
+    def _packet(self, place: int, keep: int) -> Packet | None:
         """The packet at `place`, which is kept or the next one; None behind the last. Packets from `keep` on are kept."""
         kept = self._kept
         self._forget(min(place, keep))
-        if kept and kept[0].pts <= place <= kept[-1].pts:
-            return kept[place - kept[0].pts]
+        if kept and _place_of(kept[0]) <= place <= _place_of(kept[-1]):
+            return kept[place - _place_of(kept[0])]
         packet = self._taken(place)
         if packet is not None:
             packet.pts = place
@@ -280,7 +283,7 @@ class OpenVideo:
                 kept.append(packet)
         return packet
 
-    def _taken(self, place: int) -> Any | None:
+    def _taken(self, place: int) -> Packet | None:
         """The packet at `place`, which is the next one. In damaged data some containers give other packets after a seek."""
         if not self._sought:
             return self._packets.take()
@@ -303,13 +306,13 @@ class OpenVideo:
 
     def _forget(self, place: int) -> None:
         """Forget the kept packets before `place`."""
-        while self._kept and self._kept[0].pts < place:
+        while self._kept and _place_of(self._kept[0]) < place:
             self._kept.popleft()
 
     def _move(self, place: int, frame: int) -> None:
         """Make the packet at `place`, of about this frame, the next one or a kept one."""
         self._forget(place)
-        if (self._kept[0].pts if self._kept else self._packets.place) == place:
+        if (_place_of(self._kept[0]) if self._kept else self._packets.place) == place:
             return
         self._kept.clear()
         if self._can_seek:
@@ -346,3 +349,9 @@ class OpenVideo:
         self._kept.clear()
         self._packets.close()
         self._source.close()
+
+
+def _place_of(packet: Packet) -> int:
+    """The place of a packet that was read: its `pts`."""
+    assert packet.pts is not None
+    return packet.pts

@@ -153,7 +153,7 @@ class Branches(Construct):
             leaf.done = joined
         return self._values(state)
 
-    def _written(self) -> set[Any]:
+    def _written(self) -> set[object]:
         """Items and attributes that the branches wrote."""
         return {key for block in self.blocks for key in block.log.places}
 
@@ -219,7 +219,7 @@ class Branches(Construct):
     def _found(self, fork: Fork, falls: list[Leaf]) -> Found:
         return gather(self.scopes, fork, lambda leaf: leaf in falls, lambda leaf: leaf.value, self._merge_states())
 
-    def _values(self, state: dict[str, Any] | None) -> tuple[Any, ...]:
+    def _values(self, state: dict[str, object] | None) -> tuple[object, ...]:
         """The variables after the construct. Variables that are never read are unchanged."""
         found = self.originals if state is None else tuple(
             original if state[name] is UNDEFINED and name not in self.live else state[name]

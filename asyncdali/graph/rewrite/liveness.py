@@ -207,7 +207,7 @@ class Liveness:
         return self._block(case.body, out) | read_names(case.guard) | read_names(case.pattern)
 
 
-def _targets(node: Any) -> list[ast.expr]:
+def _targets(node: object) -> list[ast.expr]:
     if isinstance(node, ast.Assign):
         return node.targets
     if isinstance(node, ast.AnnAssign) and node.value is not None:

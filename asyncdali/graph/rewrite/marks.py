@@ -37,7 +37,7 @@ def do_not_convert(function: Any = None) -> Any:
         setattr(target, UNCONVERTED, True)
     except (AttributeError, TypeError):
         @functools.wraps(function)
-        def unconverted(*args: Any, **kwargs: Any) -> Any:
+        def unconverted(*args: object, **kwargs: object) -> object:
             return function(*args, **kwargs)
 
         setattr(unconverted, UNCONVERTED, True)

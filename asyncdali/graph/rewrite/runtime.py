@@ -158,7 +158,7 @@ class RewrittenCall(Open):
             )
         log.undo()
 
-        def merge(values: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, where: Any) -> Any:
+        def merge(values: tuple[object, object], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, where: object) -> object:
             return self.scopes.merge(values, within, predicate, home, "the returned value")
 
         found = gather(self.scopes, root, lambda leaf: True, lambda leaf: leaf.value, merge)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageTy
 
 
 @functools.cache
-def _kernels() -> Any:
+def _kernels() -> ModuleType:
     """The compiled functions, imported at the first call.
 
     They are imported late, because few programs need them. The cache avoids several import statements per batch.

@@ -89,7 +89,7 @@ def _small_windows(
     return None
 
 
-def _line_launches(kernel: Kernel, values: dict[str, Any], records: np.ndarray, terms: int, number: int) -> list[Launch]:
+def _line_launches(kernel: Kernel, values: dict[str, object], records: np.ndarray, terms: int, number: int) -> list[Launch]:
     elements = products(records)
     before = np.ascontiguousarray(elements.cumsum() - elements, np.int64)
     total = 4 * int(elements.sum())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from asyncdali_workers import limits
 
@@ -48,7 +46,7 @@ class Beta(RandomOperator):
         self._kernel = kernels.draw_beta64 if self.dtype == DALIDataType.FLOAT64 else kernels.draw_beta32
         self._kernel.compile()
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
         alphas, betas = arguments.scalars("alpha"), arguments.scalars("beta")
         for name, values in (("alpha", alphas), ("beta", betas)):
             wrong = ~((values > 0) & np.isfinite(values))

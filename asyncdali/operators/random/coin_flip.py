@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import storage_dtype
@@ -39,6 +37,6 @@ class CoinFlip(RandomOperator):
     def _compile(self) -> None:
         random_streams.load_kernels().draw_coins.compile()
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
         chance = self._parameter(arguments, "probability")
         return random_streams.coin_flip(position, samples, chance, dtype=storage_dtype(self.dtype), counts=counts)

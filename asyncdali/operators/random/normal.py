@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import storage_dtype
@@ -44,6 +42,6 @@ class Normal(RandomOperator):
         if (self.spec.given("shape") or self.spec.input_count) and same_as_platform():
             kernels.draw_normal_vectors.compile()
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
         mean, stddev = self._parameter(arguments, "mean"), self._parameter(arguments, "stddev")
         return random_streams.normal(position, samples, mean, stddev, dtype=storage_dtype(self.dtype), counts=counts)

@@ -111,7 +111,7 @@ class RandomOperator(StreamOperator):
             batch.place(flat.view(np.uint8))
         return Planned([batch])
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: object) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
         """Flat values, `counts` per sample, drawn from `position` on."""
         raise TypeError("abstract")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...batch import storage_dtype
@@ -51,7 +49,7 @@ class Uniform(RandomOperator):
         kernels = random_streams.load_kernels()
         (kernels.draw_values if self.spec.given("values") else kernels.draw_uniform).compile()
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
         dtype = storage_dtype(self.dtype)
         if arguments.given("values"):
             return self._pick(position, arguments, samples, counts, dtype)
@@ -63,7 +61,7 @@ class Uniform(RandomOperator):
         return random_streams.uniform(position, samples, low, high, dtype=dtype, counts=counts)
 
     def _pick(
-        self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any, dtype: np.dtype
+        self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray, dtype: np.dtype
     ) -> np.ndarray:
         if not arguments.is_input("values"):
             return random_streams.uniform_values(position, samples, arguments.constant("values"), dtype=dtype, counts=counts)

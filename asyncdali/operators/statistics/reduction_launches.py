@@ -110,7 +110,7 @@ class Reduction:
         more = {"samples": len(self.records), "partials": partials, "first": first, "parts": parts}
         return REDUCTION_CUDA.entries(**self._values(self.out, self.means), **more)
 
-    def _values(self, out: Place, means: Place) -> dict[str, Any]:
+    def _values(self, out: Place, means: Place) -> dict[str, object]:
         """The entries that both tables share."""
         made = storage_dtype(self.out_dtype)
         return {

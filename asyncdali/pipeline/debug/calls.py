@@ -200,11 +200,11 @@ class _Data:
 _DATA = _Data()
 
 
-def _arguments(instance: OperatorInstance) -> dict[str, Any]:
+def _arguments(instance: OperatorInstance) -> dict[str, object]:
     return {**instance.constants, **dict.fromkeys(instance.argument_inputs, _DATA)}
 
 
-def _identity(value: object) -> tuple[Any, list[int]]:
+def _identity(value: object) -> tuple[object, list[int]]:
     """The part of an argument that must stay, and the identities of the objects that a function refers to.
 
     A function (also compiled by Numba) or method has its code, a partial the code of its callable, another object the code of its class.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ONLY_JSON = ("annotations_file", "skip_empty", "ratio", "ltrb", "images", "size_threshold")
 
 
-def _output_count(constants: dict[str, Any]) -> int:
+def _output_count(constants: dict[str, object]) -> int:
     polygons = constants.get("polygon_masks", False) or constants.get("masks", False)
     return 3 + 2 * bool(polygons) + bool(constants.get("pixelwise_masks", False)) + bool(constants.get("image_ids", False))
 

@@ -87,7 +87,7 @@ def read_manifest(path: str, shortest: float, longest: float) -> list[ManifestEn
     return entries
 
 
-def _entry(data: Any, index: int) -> ManifestEntry:
+def _entry(data: object, index: int) -> ManifestEntry:
     """An entry of a manifest; ValueError if the line is none. A field that is null counts as missing."""
     if not isinstance(data, dict):
         raise ValueError(f"the line is a JSON {type(data).__name__}, not an object")
@@ -104,7 +104,7 @@ def _entry(data: Any, index: int) -> ManifestEntry:
     return ManifestEntry(path, _seconds(data, "duration", -1.0), _seconds(data, "offset", 0.0), _encoded(text or ""), index)
 
 
-def _seconds(data: dict[str, Any], field: str, default: float) -> float:
+def _seconds(data: dict[str, object], field: str, default: float) -> float:
     """A field of an entry; ValueError unless it is a finite number, or a string with one."""
     value = data.get(field)
     if value is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from asyncdali_workers import limits
@@ -29,7 +28,7 @@ _STORED = {feature_kinds.string: TEXTS, feature_kinds.float32: FLOATS, feature_k
 word = FEATURE.word
 
 
-def _features(constants: dict[str, Any]) -> dict[str, Feature]:
+def _features(constants: dict[str, object]) -> dict[str, Feature]:
     features = constants["features"]
     if not isinstance(features, dict) or not all(isinstance(value, Feature) for value in features.values()):
         raise OperatorTypeError(f"argument 'features' must be a dictionary of tfrecord.FixedLenFeature and VarLenFeature, got {features!r}")

@@ -50,12 +50,12 @@ _OUTPUTS_DOC = """Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) w
         Needs PyAV (``asyncdali[video]``) and decodes the codecs of its FFmpeg. A file that cannot be opened is skipped with a warning."""
 
 
-def _outputs(constants: dict[str, Any]) -> int:
+def _outputs(constants: dict[str, object]) -> int:
     labelled = constants.get("labels") is not None or bool(constants.get("file_root")) or bool(constants.get("file_list"))
     return 1 + labelled + (_frame_numbers(constants.get("enable_frame_num", "none")) != "none") + bool(constants.get("enable_timestamps"))
 
 
-def _frame_numbers(value: Any) -> str:
+def _frame_numbers(value: object) -> str:
     """The value of `enable_frame_num`. ValueError for invalid values."""
     if isinstance(value, (bool, str, type(None))) and value in _FRAME_NUMBERS:
         return _FRAME_NUMBERS[value]

@@ -201,7 +201,7 @@ class _Server:
         return {**facts, "pipelines": _short(found[:MOST_PIPELINES]), "more": more}
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     """JSON data with texts of limited length."""
     if isinstance(value, str):
         return value if len(value) <= MOST_LETTERS else f"{value[: MOST_LETTERS - 3]}..."

@@ -106,7 +106,7 @@ class Templates:
             log.debug("plans of %s are not copied: %s", self.rest[0].planned.spec.name, error)
             return None
 
-    def _template(self, outline: Outline) -> Any:
+    def _template(self, outline: Outline) -> object:
         return HostTemplate(outline)
 
 
@@ -126,7 +126,7 @@ class SegmentTemplates(Templates):
         super().__init__(rest, heads, limits=limits)
         self._kept, self._most_scratch = kept, most_scratch
 
-    def _template(self, outline: Outline) -> Any:
+    def _template(self, outline: Outline) -> object:
         timed = Timed.NO if self.rest[0].counters is None else Timed.YES
         return SegmentTemplate(outline, self._kept, self._most_scratch, timed)
 

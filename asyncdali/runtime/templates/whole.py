@@ -90,7 +90,7 @@ class SegmentTemplate:
         self.produced = {id(output.built.operator): len(output.batch) for output in reversed(outline.outputs)}
 
     @staticmethod
-    def _place_inputs(block: WordBlock, outline: Outline, places: list[tuple[int, Any]]) -> dict[tuple[str, int], tuple[int, list[int]]]:
+    def _place_inputs(block: WordBlock, outline: Outline, places: list[tuple[int, object]]) -> dict[tuple[str, int], tuple[int, list[int]]]:
         """Put the address tables of contiguous inputs into the block. By the name of their bases: the first word of a table, and the words
         that point to it."""
         found: dict[tuple[str, int], tuple[int, list[int]]] = {}
@@ -107,7 +107,7 @@ class SegmentTemplate:
 
     @staticmethod
     def _place_outputs(
-        block: WordBlock, outline: Outline, kept: Collection[int], most_scratch: int, words: np.ndarray, places: list[tuple[int, Any]]
+        block: WordBlock, outline: Outline, kept: Collection[int], most_scratch: int, words: np.ndarray, places: list[tuple[int, object]]
     ) -> tuple[list[tuple[int, int]], int, list[tuple[PlannedOutput, slice, bool]]]:  # fmt: skip
         """The slots in scratch memory, their bytes, and (output, its address table, whether it has memory of its own)."""
         slots: list[tuple[int, int]] = []

@@ -166,7 +166,7 @@ class Engine:
         found = self._on_gpu(data, None)
         return self._converter.samples(data) if found is None else found
 
-    def _on_gpu(self, data: Any, stream: Any) -> Batch | None:
+    def _on_gpu(self, data: object, stream: object) -> Batch | None:
         """A copy of data in the GPU's memory, which is ready on the user's `stream`. None: the data is not there."""
         first = data[0] if isinstance(data, (list, tuple)) and data else data
         gpu = self.choose() if _is_on_gpu(array_of(first)) else None
