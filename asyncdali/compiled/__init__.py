@@ -32,6 +32,7 @@ modules are called ``*_kernels.py`` and are beside their operator.
     kernel_keys.py      A digest of everything that a compiled kernel depends on
     kernel_store.py     The folder of compiled kernels: its place, its owner, its size, and how to empty it
     kinds.py            Types and functions for kernels, declared without Numba
+    lowering.py         Numba's passes without the work that kernels do not need
     machine_code.py     Kernels as object files: what they need from outside, and how they are linked into this process
     numba_vectors.py    Numba's type of vectors, and its operators
     places.py           Computes the places of the samples of a batch in its memory

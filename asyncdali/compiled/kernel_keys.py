@@ -27,7 +27,7 @@ from .kinds import ExternalFunction, KernelSignature, Kind
 
 PACKAGE = Path(__file__).parent.parent
 _PREFIX = __name__.partition(".")[0] + "."
-_COMPILERS = (PACKAGE / "compiled" / "compiler.py", PACKAGE / "compiled" / "step.py", PACKAGE / "compiled" / "numba_vectors.py")
+_COMPILERS = tuple(PACKAGE / "compiled" / name for name in ("compiler.py", "lowering.py", "numba_vectors.py", "step.py"))
 """Every kernel depends on these modules, although no function names them."""
 _VERSIONED = frozenset({"numba", "llvmlite", "numpy"}) | sys.stdlib_module_names
 """Functions of these packages are not followed. Their versions are part of the name of the kernels' folder."""

@@ -178,6 +178,38 @@ def test_a_kernel_that_makes_an_array_is_linked(root):
     assert again(5) == 15 and again._keep is None
 
 
+def test_arrays_that_kernels_make_are_freed(root):
+    """Functions without arrays of their own are compiled without reference counts; those with arrays, and their callers, with counts."""
+    from numba.core.runtime import _nrt_python, rtsys
+
+    @step.inlined
+    def made(value):
+        return np.full(value, 3, np.int64)
+
+    @step.inlined
+    def tail(value):
+        return made(value)[1:]
+
+    def own(value):
+        found = np.empty(value, np.int64)
+        found[0] = value
+        return found[0]
+
+    def of_helpers(value):
+        total = 0
+        for _ in range(3):
+            total += tail(value).sum() + made(value)[0]
+        return total
+
+    _nrt_python.memsys_enable_stats()
+    before = rtsys.get_allocation_stats()
+    assert step.Compiled(own, 1, ("own array",))(4) == 4
+    assert step.Compiled(of_helpers, 1, ("arrays of helpers",))(4) == 36
+    after = rtsys.get_allocation_stats()
+    assert after.mi_alloc - before.mi_alloc == 7
+    assert after.mi_free - before.mi_free == 7
+
+
 PROGRAM = """
 import sys
 from asyncdali.compiled import step
