@@ -173,4 +173,3 @@ def translator(tables: int) -> Any:
         one_by_one(source, out, table, whole, count)
 
     return translate_blocks
-

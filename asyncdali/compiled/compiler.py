@@ -72,14 +72,14 @@ class _Codegen(codegen.JITCPUCodegen):
 
     _library_class = _Whole
 
-    def _function_pass_manager(self, *arguments: Any, **options: Any) -> Any:
+    def _function_pass_manager(self, *arguments: object, **options: object) -> object:
         """One for all functions: Numba asks for each, also for those that it only declares.
 
         In versions before 0.62 a manager belongs to a module, which is an argument."""
         return super()._function_pass_manager(*arguments, **options) if arguments or options else self._passes_of_functions
 
     @cached_property
-    def _passes_of_functions(self) -> Any:
+    def _passes_of_functions(self) -> object:
         return super()._function_pass_manager()
 
     def _get_host_cpu_name(self) -> str:
@@ -117,7 +117,7 @@ class _Lowering(typed_passes.NativeLowering):
 
     lowering_class = lowering.Lower
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: compiler.StateDict) -> bool:
         library = self.prepared(state)
         state.targetctx.enable_nrt = False  # on this function's own copy of the target; what makes an array fails
         try:
@@ -131,7 +131,7 @@ class _Lowering(typed_passes.NativeLowering):
         typed_passes.IRLegalization().run_pass(state)  # where each variable ends
         return bool(typed_passes.NativeLowering().run_pass(state))
 
-    def prepared(self, state: Any) -> Any:
+    def prepared(self, state: compiler.StateDict) -> codegen.CodeLibrary:
         """Give the state a new library, which is returned."""
         raise NotImplementedError
 
@@ -140,7 +140,7 @@ _MAKES = re.compile(r"NRT_(MemInfo_alloc|MemInfo_new|Allocate)")
 """Numba's functions that give memory to arrays."""
 
 
-def _counts(library: Any) -> bool:
+def _counts(library: codegen.CodeLibrary) -> bool:
     """Whether a function counts references. Those of Numba itself count where they make an array."""
     return library.counts if isinstance(library, (_Part, _Whole)) else _MAKES.search(library.get_llvm_str()) is not None
 
@@ -151,7 +151,7 @@ class _LowerPart(_Lowering):
 
     _name = "asyncdali_lower_part"
 
-    def prepared(self, state: Any) -> Any:
+    def prepared(self, state: compiler.StateDict) -> codegen.CodeLibrary:
         state.library = _Part(_codegen(), state.func_id.func_qualname)
         state.targetctx.get_executable = _no_executable
         return state.library
@@ -163,7 +163,7 @@ class _LowerKernel(_Lowering):
 
     _name = "asyncdali_lower_kernel"
 
-    def prepared(self, state: Any) -> Any:
+    def prepared(self, state: compiler.StateDict) -> codegen.CodeLibrary:
         state.library = _codegen().create_library(state.func_id.func_qualname)
         state.library.enable_object_caching()  # for its object code
         state.targetctx.create_cfunc_wrapper = partial(_create_c_function, state.targetctx)

@@ -14,9 +14,12 @@ Functions that make arrays need the counts. ``compiler.py`` finds them and uses 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from numba.core import interpreter, ir, ir_utils, lowering, rewrites, ssa, transforms, typed_passes, untyped_passes
+from llvmlite.ir import Value
+from numba.core import interpreter, ir, ir_utils, lowering, rewrites, ssa, transforms, typed_passes, types, untyped_passes
+from numba.core.compiler import StateDict
 from numba.core.compiler_machinery import register_pass
 from numba.core.errors import LoweringError, UnsupportedError, new_error_context  # type: ignore[attr-defined]
 
@@ -34,7 +37,7 @@ class Lower(lowering.Lower):
     def _disable_sroa_like_opt(self) -> bool:
         return bool(super()._disable_sroa_like_opt)  # Numba asks for each variable
 
-    def lower_block(self, block: Any) -> None:
+    def lower_block(self, block: ir.Block) -> None:
         self.pre_block(block)
         try:
             for instruction in block.body:
@@ -47,7 +50,7 @@ class Lower(lowering.Lower):
                 raise
         self.post_block(block)
 
-    def lower_inst(self, inst: Any) -> None:
+    def lower_inst(self, inst: ir.Stmt) -> None:
         if type(inst) is not ir.Assign or type(inst.value) is ir.Arg:
             super().lower_inst(inst)
             return
@@ -55,13 +58,13 @@ class Lower(lowering.Lower):
         name = inst.target.name
         self.storevar(self.lower_assign(self.typeof(name), inst), name)
 
-    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+    def storevar(self, value: Value, name: str, argidx: int | None = None) -> None:
         if argidx is not None or name in self._singly_assigned_vars:
             super().storevar(value, name, argidx)
         else:
             self.builder.store(value, self.getvar(name))
 
-    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+    def lower_binop(self, resty: types.Type, expr: ir.Expr, op: object) -> Value:
         if expr.static_lhs is not ir.UNDEFINED or expr.static_rhs is not ir.UNDEFINED:
             return super().lower_binop(resty, expr, op)
         context, builder, signature = self.context, self.builder, self.fndesc.calltypes[expr]
@@ -78,7 +81,7 @@ class Lower(lowering.Lower):
 
 
 class _Interpreter(interpreter.Interpreter):
-    def post_process(self, peepholes: Any, func_ir: Any) -> Any:
+    def post_process(self, peepholes: list[Callable[[ir.FunctionIR], ir.FunctionIR]], func_ir: ir.FunctionIR) -> ir.FunctionIR:
         return super().post_process([found for found in peepholes if found.__name__ not in _LEFT_OUT], func_ir)
 
 
@@ -88,7 +91,7 @@ class Translate(untyped_passes.TranslateByteCode):
 
     _name = "asyncdali_translate"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: StateDict) -> bool:
         state.func_ir = _Interpreter(state.func_id).interpret(state.bc)
         if state.func_ir.is_generator:
             raise UnsupportedError(f"{state.func_id.func_qualname} is a generator, which kernels cannot call", loc=state.func_ir.loc)
@@ -102,7 +105,7 @@ class Rewrites(untyped_passes.GenericRewrites):
 
     _name = "asyncdali_rewrites"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: StateDict) -> bool:
         blocks = state.func_ir.blocks
         for kind in rewrites.rewrite_registry.rewrites["before-inference"]:
             rewrite = kind(state)
@@ -121,7 +124,7 @@ class SingleAssignments(untyped_passes.ReconstructSSA):
 
     _name = "asyncdali_single_assignments"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: StateDict) -> bool:
         state.func_ir = ssa.reconstruct_ssa(state.func_ir)
         state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
         return True
@@ -133,7 +136,7 @@ class StripPhis(typed_passes.PreLowerStripPhis):
 
     _name = "asyncdali_strip_phis"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: StateDict) -> bool:
         state.func_ir = self._strip_phi_nodes(state.func_ir)
         state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
         return True
@@ -145,6 +148,6 @@ class Legal(typed_passes.IRLegalization):
 
     _name = "asyncdali_legal"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: StateDict) -> bool:
         ir_utils.enforce_no_phis(state.func_ir)
         return False

@@ -560,7 +560,7 @@ def test_a_decoder_that_writes_early_does_no_harm(nvjpeg, decoder, ignores_waits
 def test_doctor_tries_the_decoders(nvjpeg, monkeypatch, tmp_path, fault):
     """With small pictures, because the host device runs the slow operators thread by thread."""
     for k in range(3):
-        (tmp_path / f"{k}.jpg").write_bytes(jpeg(k))
+        (tmp_path / f"{k}.jpg").write_bytes(jpeg(k, (80 + 8 * k, 64)))
     monkeypatch.setattr(decoder_check, "_PICTURES", tmp_path)
     if fault == "skips":
         nvjpeg.skips = {1}
