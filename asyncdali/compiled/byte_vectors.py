@@ -173,3 +173,4 @@ def translator(tables: int) -> Any:
         one_by_one(source, out, table, whole, count)
 
     return translate_blocks
+

@@ -143,6 +143,7 @@ class ExternalFunction:
 
         return types.ExternalFunction(self.symbol, self.signature.of_numba)
 
+
     def __call__(self, *args: Any) -> Any:
         """For type checkers: only kernels can call it."""
         raise NotImplementedError(f"{self.symbol} can only be called in kernels")
