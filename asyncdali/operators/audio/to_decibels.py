@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
@@ -39,6 +41,7 @@ class ToDecibels(KernelOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         multiplier = self.spec.constant("multiplier")
-        least = 10.0 ** (self.spec.constant("cutoff_db") / multiplier)
+        exponent = self.spec.constant("cutoff_db") / multiplier
+        least = math.inf if exponent > 308 else 10.0**exponent  # Python refuses powers beyond the largest float.
         output = self.output(source)
         return Planned([output], [self.kernels.make_decibels_step(source, output, multiplier, self.spec.constant("reference"), least)])
