@@ -117,13 +117,13 @@ def operation(name: str, *given: object) -> Any:
             samples_of_all.append(repeated_part(samples, count) if is_batch and isinstance(item, Tensor) else samples)
         return finished(brick, brick.run(engine, samples_of_all, count))
 
-    result = Batch if is_batch else Tensor
-    if EvalMode.current() is EvalMode.deferred and not any(map(is_external, _owned(operands, given))):
+    result, mode = Batch if is_batch else Tensor, EvalMode.current()
+    if mode is EvalMode.deferred and not any(map(is_external, _owned(operands, given))):
         work = DelayedCall(compute, [_known_output(name, operands, place, count)], users_line())
         context.waits(work)
         return result._later(work, 0)
     loop = current_loop()
-    if loop is not None and place == "cpu":
+    if loop is not None and place == "cpu" and (loop.asked or mode is EvalMode.eager):
         return result._later(loop.call(LoopCall(brick, engine, operands, count, is_batch)), 0)
     return result._of(compute()[0])
 

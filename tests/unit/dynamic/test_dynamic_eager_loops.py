@@ -116,6 +116,19 @@ def test_short_bodies_single_samples_and_other_modes_are_not_computed_ahead(file
         assert steps(files, inside)[2] == 0
 
 
+def test_calls_in_another_mode_inside_of_a_loop_are_not_computed_ahead(files, long):
+    def body(mode):
+        def called(encoded, rng):
+            small = ndd.resize(ndd.decoders.image(encoded), size=[8, 8])
+            with mode:
+                return [small, small + 1, ndd.flip(small)]
+
+        return called
+
+    served = {mode: same(files, body(mode)) for mode in (ndd.EvalMode.eager, ndd.EvalMode.sync_cpu)}
+    assert served[ndd.EvalMode.eager] == 2 * served[ndd.EvalMode.sync_cpu] > 0
+
+
 def test_files_are_read_ahead_only_while_steps_are_alike(files, long, tmp_path):
     """Each step calls another operator, so the files that the program changes between the steps are those that are read."""
     names = [str(tmp_path / f"{k}") for k in range(12)]
