@@ -314,7 +314,7 @@ def make_nonsilent_step(
     cut = np.array(NONSILENT_CUT.entries(reference=reference, part=part), np.float64)
     starts, lengths = outputs
     longest = int(counts.max(initial=1))
-    stretch = _stretch(dtype, window, interval)
+    stretch = _stretch(dtype, window, interval, longest)
     lead = _lead(dtype, window, stretch, exact)
     used = stretch or longest
     notes = -(-longest // used) * -(-used // _CHUNK) + -(-lead // _CHUNK)
@@ -342,10 +342,10 @@ def make_nonsilent_step(
     return Step(function, table, no_explanation, scratch, NONSILENT.word.scratch, keep, launches=launches)
 
 
-def _stretch(dtype: np.dtype, window: int, interval: int) -> int:
+def _stretch(dtype: np.dtype, window: int, interval: int, longest: int) -> int:
     """Windows after which a sum may restart with the same result as the compiled step; 0: never."""
     if dtype.kind == "f":
-        return max(interval, 0)
+        return interval if 0 < interval < longest else 0
     exact = dtype.itemsize <= 2 and window < 1 << 20  # Sums of squares are integers below 2^53.
     return max(window, _PART) if exact else 0
 

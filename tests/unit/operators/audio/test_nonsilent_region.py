@@ -18,7 +18,7 @@ def test_nonsilent_region():
     assert int(length[0]) == 0
 
 
-@pytest.mark.parametrize("window, reset", [(100, 400), (64, 64), (1, 1), (500, -1)])
+@pytest.mark.parametrize("window, reset", [(100, 400), (64, 64), (1, 1), (500, -1), (100, 3000), (100, 100 << 40)])
 def test_default_sums_are_float32_and_restart_behind_multiples_of_the_interval(window, reset):
     """The formula, window by window: the sample that leaves is subtracted first."""
     rng = np.random.default_rng(3)
