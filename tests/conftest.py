@@ -43,6 +43,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.path.name.startswith(_FORKING))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without garbage collection: 400 modules and 17,000 tests are made, and stay. Collections took a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def young_heap():
     """Make garbage collection look only at new objects: with compiled kernels in memory, a full collection takes half a second."""
