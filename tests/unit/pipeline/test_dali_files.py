@@ -13,7 +13,7 @@ import asyncdali
 import asyncdali.auto_aug.rand_augment
 from asyncdali import fn, pipeline_def, tfrecord, types
 from asyncdali.__main__ import main
-from asyncdali.dali_files import checkpoints, wire
+from asyncdali.dali_files import checkpoints, protobuf
 from asyncdali.errors import CheckpointError
 from asyncdali.plugin.base_iterator import BaseIterator
 
@@ -97,12 +97,12 @@ def plain(folder):
 
 
 def saved(states, place='{"iter": 3, "epoch_idx": 0}'):
-    entries = [(1, wire.encoded([(1, name.encode()), (2, state)])) for name, state in states]
-    return wire.encoded([*entries, (2, wire.encoded([(1, place.encode())]))])
+    entries = [(1, protobuf.encoded([(1, name.encode()), (2, state)])) for name, state in states]
+    return protobuf.encoded([*entries, (2, protobuf.encoded([(1, place.encode())]))])
 
 
 def reader(engine, age=4):
-    return wire.encoded([(1, wire.encoded([(1, engine), (3, age)]))])
+    return protobuf.encoded([(1, protobuf.encoded([(1, engine), (3, age)]))])
 
 
 READER = reader(b"980519533")
@@ -181,19 +181,19 @@ def test_another_format_is_refused(folder):
 
 @pytest.mark.parametrize("data", [b"\x08", b"\x0a\x05ab", b"\x00", b"\x0b", b"\x09" + b"0" * 8, b"\x08" + b"\xff" * 10, b"\x0d\x01"])
 def test_bytes_that_are_no_message(data):
-    with pytest.raises(wire.WireError):
-        wire.message(data)
+    with pytest.raises(protobuf.WireError):
+        protobuf.message(data)
 
 
 def test_messages_are_read_as_written():
-    data = wire.encoded([(1, b"text"), (2, -5), (300, 2**63 - 1), (2, 7)])
-    fields = wire.message(data)
-    assert wire.text(fields, 1) == "text" and wire.integer(fields, 300) == 2**63 - 1 and wire.integer(fields, 2) == 7
-    assert [wire.signed(value) for number, _, value in fields if number == 2] == [-5, 7]
-    with pytest.raises(wire.WireError, match="must be a byte string"):
-        wire.parts(fields, 2)
-    with pytest.raises(wire.WireError, match="must be a number"):
-        wire.integer(fields, 1)
+    data = protobuf.encoded([(1, b"text"), (2, -5), (300, 2**63 - 1), (2, 7)])
+    fields = protobuf.message(data)
+    assert protobuf.text(fields, 1) == "text" and protobuf.integer(fields, 300) == 2**63 - 1 and protobuf.integer(fields, 2) == 7
+    assert [protobuf.signed(value) for number, _, value in fields if number == 2] == [-5, 7]
+    with pytest.raises(protobuf.WireError, match="must be a byte string"):
+        protobuf.parts(fields, 2)
+    with pytest.raises(protobuf.WireError, match="must be a number"):
+        protobuf.integer(fields, 1)
 
 
 # --- serialized pipelines
@@ -217,26 +217,26 @@ def argument(name, kind, *values, listed=False):
     numbers = {"int64": 4, "string": 5, "bool": 6}
     items = [(numbers[kind], value.encode() if isinstance(value, str) else value) for value in values]
     if listed:
-        items = [(7, wire.encoded([(2, kind.encode()), item])) for item in items]
-    return wire.encoded([(1, name.encode()), (2, kind.encode()), *items, (8, int(listed))])
+        items = [(7, protobuf.encoded([(2, kind.encode()), item])) for item in items]
+    return protobuf.encoded([(1, name.encode()), (2, kind.encode()), *items, (8, int(listed))])
 
 
 def edge(name, device="cpu", named=""):
-    return wire.encoded([(1, name.encode()), (2, device.encode()), *([(3, 1), (4, named.encode())] if named else [])])
+    return protobuf.encoded([(1, name.encode()), (2, device.encode()), *([(3, 1), (4, named.encode())] if named else [])])
 
 
 def operator(kind, name, *arguments, inputs=(), outputs=1):
     made = [name] if outputs == 1 else [f"{name}[{k}]" for k in range(outputs)]
     fields = [(1, kind.encode()), (5, name.encode()), *((2, item) for item in inputs), *((3, edge(item)) for item in made)]
-    return wire.encoded([*fields, *((4, item) for item in arguments)])
+    return protobuf.encoded([*fields, *((4, item) for item in arguments)])
 
 
 OPTIONS = [(10, 0), (11, 11), (12, 4), (13, 2), (14, 2), (15, 0)]
 
 
 def stored(*operators, output, declared=()):
-    last = edge(output) + wire.encoded(declared)
-    return wire.encoded([(1, 1), (2, 2), *((5, item) for item in operators), (7, last), (8, -99999), (9, 5), *OPTIONS])
+    last = edge(output) + protobuf.encoded(declared)
+    return protobuf.encoded([(1, 1), (2, 2), *((5, item) for item in operators), (7, last), (8, -99999), (9, 5), *OPTIONS])
 
 
 def arithmetic(text):
