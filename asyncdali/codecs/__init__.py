@@ -1,6 +1,7 @@
 """Encoded data, for readers and decoders: headers, formats, and decoding without operators.
 
-Images (image_headers, image_formats, jpeg/), sound (audio/), videos (video/) and NumPy files (npy_headers).
+Images (image_headers, image_formats, jpeg/, png/; TIFF, JPEG2000 and PNM here), sound (audio/), videos (video/) and NumPy files
+(npy_headers).
 
     compressed.py     Names the compression of data that should not be compressed
     image_formats.py  Whole-image decoding from Python for what the compiled JPEG path does not do: other formats, other element types,

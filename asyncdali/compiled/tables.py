@@ -17,7 +17,7 @@ All users of the table take its fields by name from the declaration:
 - ``FLIP_RECORD.zeros(samples)`` makes records. ``records[:, FLIP_RECORD.columns("width")]`` is a field of all of them. Compiled code reads
   ``view_i64(address + word.size * sample, word.words)[word.width]`` with ``word = FLIP_RECORD.word``;
   A value is a word; an array (its address); a tuple (the address of a table of these values); or :class:`~.addresses.Within`;
-- ``FLIP.entries(inputs=..., ...)`` gives the words of a ``Launch``. ``#include "flip_tables.py"`` in a CUDA source defines ``FLIP_INPUTS``,
+- ``FLIP.entries(inputs=..., ...)`` gives the words of a ``Launch``. ``#include "flip.py"`` in a CUDA source defines ``FLIP_INPUTS``,
   ``FLIP_RECORD_WIDTH`` and ``FLIP_RECORD_WORDS``.
 
 ``at`` and ``word`` are named tuples, whose fields are constants for Numba, so names cost nothing in compiled code.

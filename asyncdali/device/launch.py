@@ -161,7 +161,7 @@ def _macros(module: Path) -> str:
 
 
 def _text(path: Path, included: set[Path]) -> str:
-    """A file with its includes: headers and declarations of tables (``flip_tables.py``), relative to the file or in this folder. Files that
+    """A file with its includes: headers and declarations of tables (``flip.py``), relative to the file or in this folder. Files that
     are `included` already are left out."""
 
     def header(found: re.Match[str]) -> str:

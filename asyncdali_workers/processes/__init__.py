@@ -10,10 +10,10 @@
     members.py      The parent's view of its workers
     overtime.py     Callables that take longer than `worker_timeout`
     python.py       The interpreter for fresh processes of this program, and what they get of it
-    replacement.py  The workers' processes: start, death and replacement
+    replacement.py  Starts the workers' processes, notices that one has died, and replaces it
     signals.py      Signals of the processes that are started here
     spawning.py     Workers that do not inherit this process
-    watching.py     How the parent of a process notices its end
+    watching.py     The descriptor that becomes readable when a process ends
     zygote.py       A small process that forks workers
 
 May import the standard library, numpy and this package; never asyncdali.

@@ -4,7 +4,7 @@
 ``transform_expressions``, ``transform_assignments``, ``jumps`` (early exits), ``liveness`` (variables that are read later) and ``syntax``
 (building blocks). The new function calls ``runtime``, which uses ``constructs`` for `if` and loops and ``expressions`` for `and`, `or` and
 others. ``paths`` stores samples that left a block early, ``writes`` stores assignments to objects. A pipeline without conditional execution
-needs only ``marks``.
+needs only ``marks``. The operators that split and merge batches are added to the graph by ``conditionals`` of the folder above.
 
     blocks.py                 Blocks of statements that are being traced, and the variables, items and attributes that they write
     code.py                   Code objects of rewritten definitions, and of definitions as the user wrote them

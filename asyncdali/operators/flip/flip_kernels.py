@@ -40,7 +40,7 @@ def _reverse_row(source, out, width, pixel):
 
 @step
 def flip_step(context, sample, thread):
-    """Flip one sample; see ``flip_tables``."""
+    """Flip one sample; see ``flip.FLIP``."""
     r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
     source = load_i64(load_i64(context + at.inputs) + 8 * sample)
     out = load_i64(load_i64(context + at.outputs) + 8 * sample)

@@ -19,7 +19,7 @@ _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "copy")
 
 @step
 def copy_step(context, sample, thread):
-    """Copy one sample; see ``copy_tables``."""
+    """Copy one sample; see ``copy.COPY``."""
     size = load_i64(load_i64(context + at.sizes) + 8 * sample)
     copy_bytes(load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(load_i64(context + at.inputs) + 8 * sample), size)
     return 0

@@ -1,4 +1,4 @@
-// coord_transform: a matrix and an offset for points. See coord_transform_tables.py.
+// coord_transform: a matrix and an offset for points. See coord_transform.py.
 // Macros: IN, OUT element types.
 #include "kernel.cuh"
 #include "coord_transform.py"

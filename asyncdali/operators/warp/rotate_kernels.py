@@ -359,7 +359,7 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def image_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Step for planes (depth 1 or frames); see ``rotate_tables``. Types: what ``rotate`` accepts."""
+    """Step for planes (depth 1 or frames); see ``rotate.ROTATE``. Types: what ``rotate`` accepts."""
     inside, edge = _make_inside(in_dtype, out_dtype), make_edge(in_dtype, out_dtype)
     view_out = view(out_dtype)
     convert = converter("float32", out_dtype)

@@ -266,6 +266,32 @@ def test_folders_list_no_file_that_is_gone():
     assert gone == []
 
 
+def _code() -> list[Path]:
+    folders = ROOT, ROOT.parent / "asyncdali_workers"
+    return [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".cu", ".cuh")]
+
+
+def _see(text: str) -> list[str]:
+    """Files and names that a comment or docstring sends the reader to."""
+    return re.findall(r"\b[Ss]ee (?:``([A-Za-z_]\w*)(?:\.\w+)*``|([a-z_]\w*)\.(?:py|cuh?)\b)", text)
+
+
+def test_what_comments_refer_to_exists():
+    """The words "see ``name``" and "see file.py" name a folder, a file, or something that is defined somewhere."""
+    texts = {path: path.read_text() for path in _code()}
+    definition = r"\b(?:def|class)\s+(\w+)|^\s*(\w+)\s*[:=]"
+    known = {name for text in texts.values() for found in re.findall(definition, text, re.M) for name in found}
+    known |= {name for path in texts for name in (path.stem, path.parent.name)}
+    gone = []
+    for path, text in texts.items():
+        gone += [f"{path.relative_to(ROOT.parent)}: {name}" for pair in _see(text) for name in pair if name and name not in known]
+    assert gone == []
+
+
+def test_the_search_finds_references():
+    assert _see("see ``flip.FLIP``. See rotate.py") == [("flip", ""), ("", "rotate")]
+
+
 LISTING = {"tests/README.md": "tests/helpers", "examples/README.md": "examples", "benchmarks/README.md": "benchmarks"}
 """Pages that list the files of a folder."""
 
