@@ -13,8 +13,9 @@ import sys
 import numpy as np
 import pytest
 from numba import config
+from numba.core import typed_passes, untyped_passes
 
-from asyncdali.compiled import cache, compiler, machine_code, step
+from asyncdali.compiled import cache, compiler, lowering, machine_code, step
 from asyncdali.compiled.machine_code import MachineCode, undefined_symbols
 
 _C = """
@@ -208,6 +209,45 @@ def test_arrays_that_kernels_make_are_freed(root):
     after = rtsys.get_allocation_stats()
     assert after.mi_alloc - before.mi_alloc == 7
     assert after.mi_free - before.mi_free == 7
+
+
+def test_shortened_passes_compute_what_numbas_do(root, monkeypatch):
+    """Loops, branches, reassigned variables, tuples and helpers; random numbers."""
+
+    @step.inlined
+    def mixed(x, y):
+        pair = (x ^ (y << 3), x * 2.5 - y)
+        for k in range(3):
+            if pair[0] & (1 << k):
+                y += pair[0] >> k
+            else:
+                y -= k
+        return y + np.int64(pair[1])
+
+    def work(seed, turns):
+        total, x = np.int64(0), seed
+        while turns > 0:
+            x = (x * 1103515245 + 12345) & 0x7FFFFFFF
+            step_size = x % 7 if x > total else -(x // 3)
+            total += mixed(x, step_size) & 0xFFFFFF
+            turns -= 1
+        return total
+
+    def results(name):
+        compiled = step.Compiled(work, 2, (name,))
+        rng = np.random.default_rng(5)
+        return [compiled(int(rng.integers(1 << 30)), int(rng.integers(1, 200))) for _ in range(50)]
+
+    short = results("shortened passes")
+    monkeypatch.setattr(compiler, "_counts", lambda library: True)  # lowered once more, as Numba does it
+    monkeypatch.setattr(lowering, "Rewrites", untyped_passes.GenericRewrites)
+    monkeypatch.setattr(lowering, "SingleAssignments", untyped_passes.ReconstructSSA)
+    monkeypatch.setattr(lowering, "StripPhis", typed_passes.PreLowerStripPhis)
+    lowered = []
+    run = typed_passes.NativeLowering.run_pass
+    monkeypatch.setattr(typed_passes.NativeLowering, "run_pass", lambda self, state: lowered.append(type(self)) or run(self, state))
+    assert results("Numba's passes") == short and len(set(short)) > 40
+    assert typed_passes.NativeLowering in lowered
 
 
 PROGRAM = """
