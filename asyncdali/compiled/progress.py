@@ -1,7 +1,8 @@
 """The line on stderr that says why a program waits: kernels are being compiled, once on this machine.
 
 Nothing appears for compilations of less than two seconds. In a terminal the line has a bar and is updated after each kernel. In a file
-or a pipe there are two lines, one after two seconds and one at the end. ``ASYNCDALI_QUIET=1`` turns both off.
+or a pipe there are two lines, one after two seconds and one at the end. ``ASYNCDALI_QUIET=1`` turns both off. Which kernels are needed
+is learned while others are compiled, so the number that is known grows.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Progress:
                 self._line.end(self._text())
 
     def _text(self) -> str:
-        return f"asyncdali: compiling {_kernels(self._total)}, once on this machine: {self._done} done"
+        return f"asyncdali: compiling kernels, once on this machine: {self._done} of {self._total} so far"
 
     def _bar(self) -> str:
         filled = 10 * self._done // max(1, self._total)

@@ -344,7 +344,7 @@ def _shown(monkeypatch, stream, late=True):
 def test_two_lines_in_a_file(monkeypatch):
     monkeypatch.delenv("ASYNCDALI_QUIET", raising=False)
     lines = _shown(monkeypatch, io.StringIO()).splitlines()
-    assert lines[0] == "asyncdali: compiling 2 kernels, once on this machine: 1 done"
+    assert lines[0] == "asyncdali: compiling kernels, once on this machine: 1 of 2 so far"
     assert lines[1].startswith("asyncdali: compiled 2 of 3 kernels in ") and lines[1].endswith("kept in /folder")
 
 

@@ -106,7 +106,7 @@ def test_compilations_have_a_bar_in_a_terminal(monkeypatch):
     shown._late()
     shown.step()
     shown.step()
-    assert screen(stream.getvalue()) == ["asyncdali: compiling 4 kernels, once on this machine: 2 done [#####.....]"]
+    assert screen(stream.getvalue()) == ["asyncdali: compiling kernels, once on this machine: 2 of 4 so far [#####.....]"]
     shown.end()
     assert screen(stream.getvalue())[0].endswith("s, kept in /k")
 
