@@ -8,11 +8,13 @@ modules that it names use memory, command lists and kernels of a GPU directly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from ..batch import Batch
     from .buffers import BufferPool
-    from .threads import WorkerState
+    from .threads import Reports, WorkerState, WorkerThreads
 
 
 class Event(Protocol):
@@ -65,6 +67,18 @@ class Device(Protocol):
 
     def expect(self, depth: int) -> None:
         """Announce the number of iterations in flight."""
+
+    def collect_reports(self, workers: WorkerThreads) -> Reports | None:
+        """Let the ends of its work and of the jobs of `workers` be collected for one thread. None: the threads report them.
+
+        To be called before operators are made.
+        """
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Make this the calling thread's device within the block. Then restore the previous one, because the thread is the user's."""
+
+    def complete(self, batches: Sequence[Batch]) -> None:
+        """Wait (with the interpreter lock released) until the device has made `batches`. Raises the error of the work."""
 
     def stream(self, name: str) -> Stream:
         """A new stream whose thread has this `name`."""

@@ -6,9 +6,13 @@ still run on the pipeline's worker threads, because a stream orders work and doe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from ..batch import Batch
 from .base import DevicePart
 from .buffers import BufferPool
-from .threads import OrderedThread
+from .threads import OrderedThread, WorkerThreads
 
 FUSES_BACKENDS = True
 """Mixed and gpu operators may share a segment: kernels run sample by sample, so a sample stays in the cache."""
@@ -32,6 +36,16 @@ class HostDevice:
 
     def expect(self, depth: int) -> None:
         """Its memory is not allocated ahead."""
+
+    def collect_reports(self, workers: WorkerThreads) -> None:
+        """Its threads report what they have done."""
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Plain memory has no current device."""
+        return nullcontext()
+
+    def complete(self, batches: Sequence[Batch]) -> None:
+        """An iteration that is finished has made its batches."""
 
     def stream(self, name: str) -> HostStream:
         return HostStream(name)

@@ -14,6 +14,7 @@ from asyncdali_workers.cuda import current_context
 from ..messages.notices import warn
 
 if TYPE_CHECKING:
+    from .base import Device
     from .cuda.device import CudaDevice
     from .cuda.driver import Driver
 
@@ -113,6 +114,15 @@ def choose_gpu(device_id: int | None, needs_gpu: bool) -> CudaDevice | None:
     from .cuda.device import CudaDevice
 
     return CudaDevice(_driver, 0 if device_id is None else int(device_id))
+
+
+def device_of(gpu: CudaDevice | None) -> Device:
+    """The device that runs mixed and gpu operators: the chosen GPU, or a new host device."""
+    if gpu is not None:
+        return gpu
+    from .host import HostDevice
+
+    return HostDevice()
 
 
 def device_count() -> int:

@@ -34,14 +34,14 @@ from .hints import reserve
 from .order.delivery import Delivery, Mark
 from .order.executor import Executor, Observers
 from .order.lanes import why_in_order
-from .order.placement import OnLanes, usual
+from .order.placement import OnLanes, segment_kind, usual
 from .order.producer import Producer
 from .order.stages import Stages
 from .parts import Part, why_whole
 from .repairs.bad_samples import Repairs
 from .saving import Names, Saving
 from .work.dry_runs import DryRuns
-from .work.making import Seeds, check_kernels, make_operators, pipeline_segments
+from .work.making import Seeds, check_kernels, make_operators, make_segments
 from .work.output_lists import OutputLists
 from .work.segments import BuiltOperator, BuiltSegment, find_kept_draws
 
@@ -146,15 +146,12 @@ class Session:
         )  # fmt: skip
         with compilation.collected():
             make_operators(self.plan.operators, environment, self.operators)
-        segments = pipeline_segments(self.plan.segments, self.operators, self.gpu is not None)
+        segments = make_segments(self.plan.segments, self.operators, segment_kind(self.gpu))
         inputs = [planned for planned in self.plan.operators if planned.spec.schema.role is Role.INPUT]
         sources = Sources(
             inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu,
             functools.partial(self._puller, blueprint.regrouped),
         )  # fmt: skip
-        lists = OutputLists(options, len(self.plan.outputs), self.executor)
-        if inputs:
-            lists.compile()
         if self.counters is not None:
             sources.counters = [self.counters.source(puller) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
@@ -169,6 +166,9 @@ class Session:
         self.began = Mark(positions, self.producer.place())
         concurrency = options.concurrency or OperatorConcurrency.BACKEND
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count, concurrency, self._placement())
+        lists = OutputLists(options, len(self.plan.outputs), self.executor.placement.output_memory())
+        if inputs:
+            lists.compile()
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
         reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)

@@ -23,6 +23,11 @@ class HostMemory:
         self._allocate = allocate
 
     @staticmethod
+    def owns(memory: object) -> bool:
+        """Whether this is the memory of a tensor list."""
+        return isinstance(memory, HostMemory)
+
+    @staticmethod
     def wrap(address: int, shape: Sequence[int], dtype: np.dtype, owner: object) -> np.ndarray:
         """A writable array over memory at `address`; keeps `owner` alive."""
         return np.asarray(AddressView(address, shape, dtype, owner))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from ..batch import Batch
@@ -13,6 +15,12 @@ cpu_list = TensorListCPU._from_batch
 
 gpu_list = TensorListGPU._from_batch
 """The same on a device. ``gpu_list(batch, device_id, stream, memory)``; `memory` is the device's counterpart of `HostMemory`."""
+
+
+def makers(device_id: int, memory: object) -> dict[str, Callable[[Batch], TensorListCPU | TensorListGPU]]:
+    """By a batch's device, the function that makes its list: :func:`cpu_list`, or :func:`gpu_list` with these arguments."""
+    return {"cpu": cpu_list, "gpu": functools.partial(gpu_list, device_id=device_id, memory=memory)}
+
 
 def made_by(tensors: TensorListCPU | TensorListGPU, moment: object) -> TensorListCPU | TensorListGPU:
     """`tensors`, with the iteration that made the list; see ``TensorList.provenance``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from asyncdali.runtime.order import delivery
+from asyncdali.runtime.order import placement
 from asyncdali.runtime.order.record import Record
 
 
@@ -32,7 +32,7 @@ class Gate:
         self._held, self._awaited, self._free = [], (), set()
         self.most_held = 0
         executor = core.built().executor
-        make, wait = executor.new_record, delivery.wait_for_any
+        make, wait = executor.new_record, placement.wait_for_any
 
         def new_record(index, size):
             usual = make(index, size)
@@ -50,7 +50,7 @@ class Gate:
                 self._awaited = ()
 
         monkeypatch.setattr(executor, "new_record", new_record)
-        monkeypatch.setattr(delivery, "wait_for_any", wait_for_any)
+        monkeypatch.setattr(placement, "wait_for_any", wait_for_any)
 
     def finish(self, record):
         with self._lock:

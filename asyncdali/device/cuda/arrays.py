@@ -73,6 +73,10 @@ class CudaMemory:
     def __init__(self, device: CudaDevice):
         self.device = device
 
+    def owns(self, memory: object) -> bool:
+        """Whether a tensor list is in this GPU's memory."""
+        return isinstance(memory, CudaMemory) and memory.device.index == self.device.index
+
     def wrap(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: object) -> DeviceArray:
         return DeviceArray(self, address, shape, dtype, owner)
 

@@ -166,10 +166,15 @@ class CudaDevice:
             self.parts.append(threads)
         return self._reporter
 
-    def report_to(self, reports: Reports) -> None:
-        """Report there what :meth:`reporter` would report. To be called before anything uses it."""
+    def collect_reports(self, workers: WorkerThreads) -> Reports:
+        """Collect the ends of jobs, and what :meth:`reporter` would report. To be called before anything uses it.
+
+        Beside a thread that runs pure Python, each thread that reports waits for the interpreter. One thread that reports and talks to
+        engines does everything that has come meanwhile.
+        """
         assert self._reporter is None
-        self._reporter = reports
+        self._reporter = reports = workers.collect_reports()
+        return reports
 
     def enter(self) -> None:
         """Make this the calling thread's device."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...batch import Batch, from_numpy_dtype
 from ...types.conversions import FROM_DTYPE
-from .arrays import CudaMemory, DeviceArray
+from .arrays import DeviceArray
 from .commands import Commands
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer
 from .user_arrays import ReturnedArray, array_interface, is_dense
@@ -79,7 +79,7 @@ class FedArrays:
 
     def owns(self, memory: object) -> bool:
         """Whether a tensor list is in this GPU's memory."""
-        return isinstance(memory, CudaMemory) and memory.device.index == self._device.index
+        return self._device.memory.owns(memory)
 
     def find(self, values: Sequence[Any], stream: int | None) -> list[Lent]:
         """The places of arrays. `stream` is the handle of the user's stream; None: the stream that each array names.

@@ -23,8 +23,8 @@ from ...runtime.order.placement import OnLoop
 from ...runtime.order.record import Record
 from ...runtime.order.stages import Stages
 from ...runtime.parts import why_whole
-from ...runtime.work.making import Seeds, make_operators, pipeline_segments
-from ...runtime.work.segments import BuiltOperator, Progress
+from ...runtime.work.making import Seeds, make_operators, make_segments
+from ...runtime.work.segments import BuiltOperator, BuiltSegment, Progress
 from ...types import OperatorConcurrency, StreamPolicy
 from ..cut import make_cut, segments_before
 from ..wire.failures import EngineError, packed
@@ -83,7 +83,7 @@ class Maker:
         built: list[BuiltOperator] = []
         make_operators(cut.before, environment, built)
         parts = segments_before(cut) if engines is None else [item for item in plan.segments if item.in_engines]
-        segments = pipeline_segments(parts, built, on_gpu=False)
+        segments = make_segments(parts, built, BuiltSegment)
         self.stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
         self._inputs = set(cut.inputs)
         self._segments = len(segments)

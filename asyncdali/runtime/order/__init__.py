@@ -6,7 +6,7 @@
     scheduler.py             which segment of which iteration may start
     lanes.py                 iterations that are planned beside each other
     executor.py              what happens to an iteration
-    placement.py             on which threads this is decided, planned and awaited
+    placement.py             on which threads this is decided, planned and awaited, and what a GPU changes
     stages.py, loop.py       the threads and streams
     moments.py               the moment of an iteration, which its outputs keep
     turns.py                 the queue of coroutines that wait for iterations

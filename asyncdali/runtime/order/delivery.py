@@ -8,9 +8,7 @@ time, on any thread.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,12 +17,11 @@ from asyncdali_workers.interrupts import raised_by_signal
 from ...errors import PipelineClosed
 from ...system.deadlocks import PatientLock
 from ...tensors import TensorListCPU, TensorListGPU
-from ...tensors.gpu import stream_handle
 from ..work.output_lists import OutputLists
 from .executor import Executor
 from .moments import NO_CHOICES, Moment
 from .producer import EpochPlace, Producer
-from .record import Record, wait_for_any
+from .record import Record
 from .turns import Turn, Turns
 
 if TYPE_CHECKING:
@@ -68,7 +65,6 @@ class Delivery:
         self._producer = producer
         self._placement = executor.placement
         self._counters = executor.counters
-        self._gpu = executor.gpu
         self._check_open = check_open
         self._positions = positions
         self._fetching = PatientLock(self._is_waited_for)
@@ -180,8 +176,7 @@ class Delivery:
         if not queue:
             raise self.nothing_left()
         if not any(record.finished for record in queue):
-            with nullcontext() if self._gpu is None else self._gpu.entered():
-                wait_for_any(queue)
+            self._placement.wait_for_any(queue)
         previous: Record | None = None
         for record in queue:  # without lanes, those before a finished one are planned, so their positions are known
             if record.before is None:
@@ -224,8 +219,9 @@ class Delivery:
 
     async def device_done(self) -> None:
         """Wait, without blocking the event loop, until the GPU has made the outputs of the oldest iteration."""
-        if self._gpu is not None and self.in_flight:
-            await asyncio.get_running_loop().run_in_executor(None, self._gpu.complete, self.in_flight[0].outputs)
+        head = self._head()
+        if head is not None:
+            await self._placement.made(head.outputs)
 
     def _oldest(self, complete: bool) -> Record:
         """The iteration that is returned next, when it is finished. `complete`: its outputs will be waited for, too."""
@@ -251,12 +247,8 @@ class Delivery:
         if record.error is not None:
             return ()
         try:
-            if self._gpu is not None and stream is not None:
-                self._gpu.order(record.outputs, stream_handle(stream))
-            elif self._gpu is not None:
-                self._gpu.complete(record.outputs)
-            moment = self.moment(record)
-            return self.lists.of(record.outputs, moment)
+            self._placement.complete(record.outputs, stream)
+            return self.lists.of(record.outputs, self.moment(record))
         except Exception as error:
             if raised_by_signal(error):
                 raise
@@ -277,8 +269,10 @@ class Delivery:
         epoch, step = record.place
         count = record.batch_size
         whole, handed = (record.whole, (record.first, record.first + count)) if record.whole else (count, record.handed or (0, count))
-        positions = record.before or self._positions
-        return Moment(self.explain, step, epoch, positions, whole, handed, record.origins, record.choices, record.engine, record.workers)
+        return Moment(
+            self.explain, step, epoch, record.before or self._positions, whole, handed, record.origins, record.choices, record.engine,
+            record.workers,
+        )  # fmt: skip
 
     # --- the position
 

@@ -30,26 +30,33 @@ the handlers of signals are delayed.
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
 from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
 
+from ...batch import Batch
+from ...device.buffers import BufferPool
 from ...device.threads import WorkerState
+from ...tensors.gpu import stream_handle
+from ...tensors.host_memory import HostMemory
 from ..work.jobs import Jobs
+from ..work.making import MakeSegment
 from ..work.segments import BuiltSegment, SegmentRun
 from .admission import Admission
 from .lanes import IterationLanes
 from .loop import LoopThread, shared_loop
-from .record import Record
+from .record import Record, wait_for_any
 from .scheduler import Scheduler
 from .stages import Stages
 
 if TYPE_CHECKING:
+    from ...device.cuda.arrays import CudaMemory
     from ...device.cuda.device import CudaDevice
     from ...device.cuda.gates import CompletionWatch
 
@@ -58,6 +65,8 @@ class Runs(Protocol):
     """The part of an executor that a placement uses."""
 
     gpu: CudaDevice | None
+    pool: BufferPool
+    allocate: Callable[[int], np.ndarray]
     stages: Stages
     admission: Admission
     one_at_a_time: bool
@@ -91,6 +100,13 @@ class Order(Protocol):
         """The iteration is done."""
 
 
+class OutputMemory(NamedTuple):
+    """Memory of what users get: the pool of copies on the host (None: of the C library), and access to the device's memory."""
+
+    copies: BufferPool | None
+    on_device: HostMemory | CudaMemory
+
+
 MakeScheduler: TypeAlias = Callable[[Sequence[BuiltSegment]], Scheduler]
 
 
@@ -100,6 +116,8 @@ class Placement:
     def __init__(self, executor: Runs):
         self._executor = executor
         self._loop = shared_loop()
+        self._device = executor.stages.device
+        self._gpu = executor.gpu
 
     def order(self, segments: Sequence[BuiltSegment], make: MakeScheduler) -> Order:
         """Make the object that starts iterations. By default each is planned after the one before."""
@@ -128,14 +146,39 @@ class Placement:
     def wait(self, record: Record, complete: bool) -> None:
         """Wait for an iteration on the user's thread. `complete`: with a GPU, also until it has made the outputs, if that costs less than
         a second wait."""
-        gpu = self._executor.gpu
         if record.finished:
             return
-        if gpu is None:
+        if self._gpu is None:
             record.wait()
             return
-        with gpu.entered():
-            record.wait(gpu.completion_gate() if complete else None)
+        with self._gpu.entered():
+            record.wait(self._gpu.completion_gate() if complete else None)
+
+    def wait_for_any(self, records: Sequence[Record]) -> None:
+        """Wait on the user's thread until one of the iterations is finished."""
+        with self._device.entered():
+            wait_for_any(records)
+
+    async def made(self, outputs: Sequence[Batch]) -> None:
+        """Wait, without blocking the event loop, until the GPU has made the outputs of a finished iteration."""
+        gpu = self._gpu
+        if gpu is not None:
+            await asyncio.get_running_loop().run_in_executor(None, gpu.complete, outputs)
+
+    def complete(self, outputs: Sequence[Batch], stream: object) -> None:
+        """Wait until the GPU has made the outputs of a finished iteration. With a `stream` of the user, its later work waits instead."""
+        if self._gpu is None:
+            return
+        if stream is None:
+            self._gpu.complete(outputs)
+        else:
+            self._gpu.order(outputs, stream_handle(stream))
+
+    def output_memory(self) -> OutputMemory:
+        """The memory of outputs. Without a GPU, copies use the pool: the system zeroes the pages of new memory one by one, which takes
+        longer than the copy. Page-locked memory is too dear for them."""
+        gpu, executor = self._gpu, self._executor
+        return OutputMemory(executor.pool, HostMemory(executor.allocate)) if gpu is None else OutputMemory(None, gpu.memory)
 
     def _on_stage(self, run: SegmentRun) -> None:
         phases = run.phases()
@@ -246,7 +289,7 @@ class OnThreads(Placement):
 
     def _makes_here(self, segment: BuiltSegment) -> bool:
         """Whether the deciding thread makes the segment: waking another one would take longer."""
-        return segment.pace.quick and self._executor.gpu is None
+        return segment.pace.quick and self._gpu is None
 
     def _make_decisions(self) -> None:
         """Make the decisions that were requested, unless another thread does."""
@@ -272,9 +315,8 @@ class OnThreads(Placement):
 
     def _decide_here(self, function: Callable[[], None]) -> None:
         """Request a decision on the user's thread. If another thread is deciding, that thread makes it."""
-        gpu = self._executor.gpu
         # numpy's treatment of errors belongs to the context, and the user's must not apply here.
-        with uninterrupted(), contextlib.nullcontext() if gpu is None else gpu.entered():
+        with uninterrupted(), self._device.entered():
             contextvars.Context().run(function)
 
 
@@ -308,7 +350,7 @@ class OnCaller(OnThreads):
         """The thread of the user that decides while it waits."""
 
     def admit(self, record: Record, awaited: bool) -> None:
-        if not ((awaited or self._executor.gpu is not None) and only_ctrl_c()):
+        if not ((awaited or self._gpu is not None) and only_ctrl_c()):
             super().admit(record, awaited)
             return
         self._executor.admission.queue(record)
@@ -323,7 +365,7 @@ class OnCaller(OnThreads):
 
     def _makes_here(self, segment: BuiltSegment) -> bool:
         here = segment.pace.awaited and self._decider == self._caller
-        return (segment.pace.quick or here) and self._executor.gpu is None
+        return (segment.pace.quick or here) and self._gpu is None
 
 
 class Receiving(Protocol):
@@ -379,7 +421,7 @@ class BesideEngines(OnThreads):
         self._decisions.append((function, ()))
 
     def wait(self, record: Record, complete: bool) -> None:
-        gpu = self._executor.gpu
+        gpu = self._gpu
         assert gpu is not None
         if record.finished and not complete:
             return
@@ -399,3 +441,12 @@ def usual(executor: Runs, segments: list[BuiltSegment]) -> Placement:
     else:
         overlaps = not all(segment.anywhere for segment in segments)
     return (OnThreads if overlaps else OnCaller)(executor, segments)
+
+
+def segment_kind(gpu: CudaDevice | None) -> MakeSegment:
+    """The function that makes the segments of a built pipeline, whose mixed and gpu operators run on this device."""
+    if gpu is None:
+        return BuiltSegment
+    from ..gpu.device_segments import segment_beside_gpu
+
+    return segment_beside_gpu

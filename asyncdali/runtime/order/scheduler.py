@@ -6,6 +6,7 @@ planned for iteration k-1, because its position is known then. `OperatorConcurre
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from ...device.base import Stream
@@ -22,7 +23,7 @@ class Scheduler:
     ):
         self._segments = segments
         self._start = start
-        self._one_at_a_time = concurrency == OperatorConcurrency.NONE
+        self._most_running = 1 if concurrency == OperatorConcurrency.NONE else sys.maxsize
         self._limited = {"cpu"} if concurrency == OperatorConcurrency.FULL else {"cpu", "mixed", "gpu"}
         self._records: dict[int, Record] = {}
         self._next = [0] * len(segments)
@@ -97,9 +98,7 @@ class Scheduler:
     def _may_start(self, segment: BuiltSegment, record: Record) -> bool:
         if segment.index in self._planning or not segment.producers <= record.done_segments:
             return False
-        if self._one_at_a_time and self._running:
-            return False
-        return segment.backend not in self._busy_backends
+        return self._running < self._most_running and segment.backend not in self._busy_backends
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[str], Stream]) -> list[Stream]:

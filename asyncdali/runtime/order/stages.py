@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ...device.base import Device, Stream
-from ...device.host import HostDevice, HostStream
+from ...device.base import Stream
+from ...device.host import HostStream
+from ...device.select import device_of
 from ...device.threads import OrderedThread, Reports, WorkerThreads
 from ...types import StreamPolicy
 
@@ -49,7 +50,7 @@ class Stages:
         self.name = name
         self.gpu = gpu
         self.pinned = bool(affinity)
-        self.device: Device = HostDevice() if gpu is None else gpu
+        self.device = device_of(gpu)
         self.reports: Reports | None = None
         self._streams: dict[str, Stream] = {}
 
@@ -62,14 +63,8 @@ class Stages:
         return self._streams[key]
 
     def collect_reports(self) -> None:
-        """Collect the ends of jobs in :attr:`reports`, if there is a GPU. To be called before operators are made.
-
-        Beside a thread that runs pure Python, each thread that reports waits for the interpreter. One thread that reports and talks to
-        engines does everything that has come meanwhile.
-        """
-        if self.gpu is not None:
-            self.reports = self.workers.collect_reports()
-            self.gpu.report_to(self.reports)
+        """Collect the ends of jobs in :attr:`reports`, if the device gains by it. To be called before operators are made."""
+        self.reports = self.device.collect_reports(self.workers)
 
     def names(self) -> dict[int, str]:
         """Names of the streams, by their ids."""

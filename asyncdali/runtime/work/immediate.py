@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from ...batch import Batch
 from ...data_node import DataNode, on_device
 from ...device.buffers import BufferPool
 from ...device.host import FUSES_BACKENDS
-from ...device.select import choose_gpu, users_device
+from ...device.select import choose_gpu, device_of, users_device
 from ...device.threads import WorkerState, WorkerThreads
 from ...errors import PipelineClosed, operator_error
 from ...graph.node import OperatorInstance
@@ -34,7 +34,7 @@ from ...sources.sources import Fed, Sources
 from ...tensors import TensorListCPU, TensorListGPU
 from ...tensors.data import Converter
 from ...tensors.host_memory import HostMemory
-from ...tensors.lists import array_of, cpu_list, gpu_list, memory_of
+from ...tensors.lists import array_of, cpu_list, makers, memory_of
 from ...types import DALIDataType
 from ..counting.counters import PipelineCounters
 from ..counting.memory_statistics import MemoryStatistics
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from ...device.cuda.device import CudaDevice, CudaStream
 
 _ON_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+_SOURCE = {"gpu": "cpu", "cpu": "gpu"}
+"""Where data that is moved to a device comes from."""
+
 
 class Engine:
     """Memory and threads that the operators of a pipeline share. `seed` is the pipeline's seed; one is drawn if none was given.
@@ -79,6 +82,10 @@ class Engine:
         choose_gpu(self.device_id, False)  # its warning belongs to the build
         self.gpu: CudaDevice | None = None
         self.stream: CudaStream | None = None
+        self._device = device_of(None)
+        self._streams: list[CudaStream] = []
+        self._complete = share
+        """Does a job of compiled code on the calling thread and on helpers."""
         self._chosen = self._closed = False
         self._transfers: dict[str, Immediate] = {}
         threads = int(options.num_threads)
@@ -100,7 +107,9 @@ class Engine:
                 gpu = choose_gpu(self.device_id, True)
                 if gpu is not None:
                     self.stream = gpu.stream(f"{self._name}-device")
+                    self._streams.append(self.stream)
                     self.gpu, self._device_memory, self._pool = gpu, gpu.memory, gpu.pinned
+                    self._device, self._complete = device_of(gpu), _share_beside_gpu
                     self.allocate = gpu.pinned.allocate
                     # The decoders of a graph with this depth decode each picture, so the pixels are the same.
                     depth = self._options.depth
@@ -110,7 +119,7 @@ class Engine:
 
     def entered(self) -> AbstractContextManager[None]:
         """Make the GPU, if there is one, the calling thread's device within the block. The thread is the user's."""
-        return nullcontext() if self.gpu is None else self.gpu.entered()
+        return self._device.entered()
 
     @property
     def num_threads(self) -> int:
@@ -128,10 +137,7 @@ class Engine:
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""
         if isinstance(job, CompiledSamples):
-            if self.gpu is None:
-                self.share(job)
-            else:  # the GPU's decoders may report its end
-                _finish(job, self._helpers if job.count > 1 else None, self._state)
+            self._complete(job, self._helpers, self._state)
             return _error_of(job)
         done = threading.Event()
         job.finished = done.set
@@ -149,19 +155,17 @@ class Engine:
     def tensors(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         """A batch in the form that users get. Waits until the GPU has made it."""
         batch = batch.private()
-        if self.gpu is not None:
-            self.gpu.complete([batch])
-        if batch.device == "gpu":
-            return gpu_list(batch, self.device_id or 0, None, self._device_memory)
-        return cpu_list(batch)
+        self._device.complete([batch])
+        made = makers(self.device_id or 0, self._device_memory)
+        return made[batch.device.partition(":")[0]](batch)  # dynamic mode has "gpu:1"
 
     def batch_of(self, data: Any) -> Batch:
         """The batch of a tensor list or of a list of arrays. Shares memory of the host, and of tensor lists of this GPU."""
         if isinstance(data, TensorListCPU):
             return data._batch
         if isinstance(data, TensorListGPU):
-            gpu, memory = self.choose(), memory_of(data)
-            here = isinstance(memory, HostMemory) if gpu is None else gpu.fed_arrays().owns(memory)
+            self.choose()
+            here = self._device_memory.owns(memory_of(data))
             return data._batch if here else self.moved(data.as_cpu()._batch, "gpu", 0)
         found = self._on_gpu(data, None)
         return self._converter.samples(data) if found is None else found
@@ -184,7 +188,7 @@ class Engine:
         """A batch on another device, "cpu" or "gpu". `index` is the iteration's number."""
         transfer = self._transfers.get(device)
         if transfer is None:
-            source = stand_in("__input_0", "cpu" if device == "gpu" else "gpu")
+            source = stand_in("__input_0", _SOURCE[device])
             transfer = self._transfers[device] = Immediate(self, [on_device(source, device)], [])
         (made,) = transfer.run({"__input_0": batch}, len(batch), index)
         return made
@@ -203,7 +207,7 @@ class Engine:
         """End the helper threads, wait for them and the GPU, and return the stream. Later calls run without helpers. Idempotent."""
         with uninterrupted(), self.entered():
             self._closed = True
-            closing: list[Any] = [] if self.gpu is None else [self.stream, *self.gpu.parts]
+            closing: list[Any] = [*self._streams, *self._device.parts]
             self._helpers = None
             if self._own is not None:
                 closing.append(self._own)
@@ -227,6 +231,11 @@ def share(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerStat
         job.work_alone(state)
     else:
         _finish(job, helpers, state)
+
+
+def _share_beside_gpu(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
+    """:func:`share` where the GPU's decoders may report the end of a job."""
+    _finish(job, helpers if job.count > 1 else None, state)
 
 
 def _finish(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:

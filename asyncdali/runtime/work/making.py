@@ -77,15 +77,6 @@ def make_segments(segments: Sequence[Segment], operators: Sequence[BuiltOperator
     return [make(segment, [built[id(planned)] for planned in segment.operators]) for segment in segments]
 
 
-def pipeline_segments(segments: Sequence[Segment], operators: Sequence[BuiltOperator], on_gpu: bool) -> list[BuiltSegment]:
-    """The segments of a built pipeline. `on_gpu`: a GPU runs the mixed and gpu ones."""
-    if not on_gpu:
-        return make_segments(segments, operators, BuiltSegment)
-    from ..gpu.device_segments import segment_beside_gpu
-
-    return make_segments(segments, operators, segment_beside_gpu)
-
-
 def own_segments(segments: Sequence[Segment], operators: Sequence[BuiltOperator], stream: CudaStream | None) -> list[BuiltSegment]:
     """The segments of a caller that runs them by itself. `stream`: of the mixed and gpu ones; None: the host runs them."""
     if stream is None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...batch import Batch
 from ...errors import OperatorError
 from ...options import PipelineOptions
 from ...tensors import TensorListCPU, TensorListGPU
-from ...tensors.host_memory import HostMemory
-from ...tensors.lists import cpu_list, gpu_list, made_by
-from ..order.executor import Executor
+from ...tensors.lists import made_by, makers
 from ..order.moments import Moment
 from .output_copies import OutputCopies
+
+if TYPE_CHECKING:
+    from ..order.placement import OutputMemory
 
 
 class OutputLists:
@@ -23,15 +24,13 @@ class OutputLists:
         expects: whether the user has declared something of an output.
     """
 
-    def __init__(self, options: PipelineOptions, count: int, executor: Executor):
+    def __init__(self, options: PipelineOptions, count: int, memory: OutputMemory):
         self.dtypes = options.expected("output_dtype", count)
         self.ndims = options.expected("output_ndim", count)
         self.layouts = options.expected("output_layout", count)
         self.expects = any(value is not None for value in (*self.dtypes, *self.ndims, *self.layouts))
-        gpu = executor.gpu
-        self._gpu_id = 0 if options.device_id is None else int(options.device_id)
-        self._copies = OutputCopies(executor.pool if gpu is None else None)
-        self._device_memory: Any = HostMemory(executor.allocate) if gpu is None else gpu.memory
+        self._copies = OutputCopies(memory.copies)
+        self._makers = makers(0 if options.device_id is None else int(options.device_id), memory.on_device)
 
     def compile(self) -> None:
         """Compile or load the code of the copies now, not at the first output."""
@@ -42,12 +41,9 @@ class OutputLists:
         return tuple([made_by(self._tensor_list(batch), moment) for batch in outputs])
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
-        # Copies use the pool's memory. The system zeroes the pages of new memory one by one, which takes longer than the copy.
         if batch.reused is not False or batch.alias_of is not None:  # rarely true; saves two calls
             batch = self._copies.private(batch)
-        if batch.device == "gpu":
-            return gpu_list(batch, self._gpu_id, None, self._device_memory)
-        return cpu_list(batch)
+        return self._makers[batch.device](batch)
 
     def copied(self, batch: Batch) -> Batch:
         """The samples one after another in memory of their own."""

@@ -50,6 +50,23 @@ CASES = {
 }
 
 
+def test_a_tensor_of_the_second_gpu_is_exported_as_memory_of_that_gpu(monkeypatch):
+    """It was exported as memory of the host, at the address that it has on the GPU."""
+    use(StandIn(devices=2), monkeypatch)
+    monkeypatch.setattr(gpu_calls, "_engines", {})
+    devices.forget()
+    try:
+        tensor = ndd.flip(ndd.tensor(PICTURES[1], layout="HWC").to_device("gpu:1"))
+        assert tensor.device == ndd.Device("gpu:1")
+        assert tensor.__dlpack_device__() == (2, 1)
+        assert hasattr(gpu_calls.exported(tensor), "__cuda_array_interface__")
+        np.testing.assert_array_equal(tensor.cpu(), PICTURES[1][:, ::-1])
+    finally:
+        for engine in gpu_calls._engines.values():
+            engine.engine.close()
+        devices.forget()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_results_equal_those_of_the_cpu(cuda, name):
     call = CASES[name]

@@ -511,16 +511,9 @@ MODE = {
 }  # fmt: skip
 """Names (without leading underscores) that tell where iterations or segments are made."""
 
-MOST_MODE_BRANCHES = {
-    "order/delivery.py": 6,
-    "order/scheduler.py": 2,
-    "order/stages.py": 2,
-    "work/immediate.py": 9,
-    "work/making.py": 1,
-    "work/output_lists.py": 3,
-}
-"""Branches on a mode, by module of the runtime. The placements choose and differ in modes; no other module may have more than here, and the
-numbers may only fall. The executor has none."""
+MOST_MODE_BRANCHES = {"work/immediate.py": 2}
+"""Branches on a mode, by module of the runtime, which may only fall. The placements choose and differ in modes; a device is used through
+its interface (`device/base.py`). Only debug and dynamic mode, which have no placement, ask where a call runs, when they choose a GPU."""
 
 
 def names_in(node: ast.AST) -> set[str]:
