@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import re
 import traceback
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Error = TypeVar("Error", bound=BaseException)
 
@@ -154,6 +157,13 @@ class SampleError(Exception):
         self.owner = owner
         self.others: tuple[int, ...] = ()
         """More samples that have failed, as far as they are known."""
+
+
+def refuse_where(wrong: Any, message: Callable[[int], str]) -> None:
+    """Raise SampleError for the first sample that is `wrong`, bool[samples, ...]. `message` gets the index of this sample."""
+    if wrong.any():
+        sample = int(wrong.argmax()) // (wrong.size // len(wrong))
+        raise SampleError(sample, message(sample))
 
 
 class SampleValueError(SampleError, ValueError):

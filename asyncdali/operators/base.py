@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..batch import Batch, storage_name
 from ..compiled.tables import Handle
-from ..errors import SampleError
+from ..errors import SampleError, refuse_where
 from ..types import DALIDataType
 from .accepts import Input, declared
 from .arguments import Arguments
@@ -47,7 +47,7 @@ __all__ = [
     "Operator", "Schema", "Arg", "Example", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
     "Spec", "Environment", "Iteration", "check_access", "Arguments", "Gate",
     "Step", "Planned", "PythonJob", "CompiledJob", "HeadScan", "Preparation", "NOTHING", "no_explanation", "Trait", "Neighbours",
-    "REGISTRY", "register", "STORABLE", "storable", "SampleError",
+    "REGISTRY", "register", "STORABLE", "storable", "SampleError", "refuse_where",
 ]  # fmt: skip
 
 

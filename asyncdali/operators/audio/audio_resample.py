@@ -8,7 +8,7 @@ from ...batch import Batch, storage_name
 from ...codecs.audio import resampling
 from ...types import DALIDataType
 from ..accepts import Input, Output, argument
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names
 
 _TYPES = (
@@ -95,9 +95,7 @@ class AudioResample(KernelOperator):
 
 
 def _refuse(wrong: np.ndarray, values: np.ndarray, message: str) -> None:
-    if wrong.any():
-        sample = int(np.argmax(wrong))
-        raise SampleError(sample, f"{message}; got {values[sample]:g}")
+    refuse_where(wrong, lambda sample: f"{message}; got {values[sample]:g}")
 
 
 def _counts(lengths: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from asyncdali_workers import limits
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output, argument, at_least
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, refuse_where, register
 from .fourier import row_transform_of, transform_of
 from .fourier_tables import SIGNAL_SIZES
 
@@ -82,14 +82,14 @@ class Spectrogram(_Spectrum):
         source, centred = inputs[0], self.spec.constant("center_windows")
         lengths = source.shapes.prod(axis=1)
         several = source.shapes.max(axis=1, initial=0) != lengths
-        if source.ndim and several.any():
-            i = int(np.argmax(several))
-            raise SampleError(i, f"at most one axis of a signal may be longer than 1, got shape {source.shapes[i].tolist()}")
+        if source.ndim:
+            refuse_where(
+                several, lambda i: f"at most one axis of a signal may be longer than 1, got shape {source.shapes[i].tolist()}"
+            )
         size = len(self._window)
         windows = lengths // self._step + 1 if centred else np.maximum(lengths - size, -self._step) // self._step + 1
-        if (windows <= 0).any() or (lengths == 0).any():
-            i = int(np.flatnonzero((windows <= 0) | (lengths == 0))[0])
-            raise SampleError(i, f"a signal of {int(lengths[i])} samples is too short for windows of {size}")
+        short = (windows <= 0) | (lengths == 0)
+        refuse_where(short, lambda i: f"a signal of {int(lengths[i])} samples is too short for windows of {size}")
         time_major = self.spec.constant("layout") == "tf"
         bins = np.full(len(source), self._nfft // 2 + 1)
         shapes = np.stack([windows, bins] if time_major else [bins, windows], axis=1).astype(np.int64)
@@ -131,8 +131,7 @@ class PowerSpectrum(_Spectrum):
         lengths = source.shapes[:, axis]
         shapes = source.shapes.copy()
         nffts = lengths if self._nfft is None else np.full(len(source), self._nfft)
-        if (nffts < 1).any():
-            raise SampleError(int(np.argmax(nffts < 1)), f"the axis {axis} has no elements")
+        refuse_where(nffts < 1, lambda _: f"the axis {axis} has no elements")
         shapes[:, axis] = nffts // 2 + 1
         output = Batch(shapes, DALIDataType.FLOAT, source.layout, source_info=source.source_info)
         make = self._kernels.make_power_spectrum_step

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ..accepts import ANYTHING, Output
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, refuse_where, register
 
 _SMALL = 1 << 16
 """Known values up to this many bytes are copied, so that they remain known."""
@@ -62,10 +62,7 @@ class PermuteBatch(Operator):
         indices = arguments.scalars("indices", np.int64) if given else np.array(arguments.constant("indices"), np.int64)
         if len(indices) != count:
             raise ValueError(f"`indices` has {len(indices)} indices for a batch of {count} samples; give one index per sample")
-        wrong = (indices < 0) | (indices >= count)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"`indices` must be in 0 to {count - 1}, got {int(indices[i])}")
+        refuse_where((indices < 0) | (indices >= count), lambda i: f"`indices` must be in 0 to {count - 1}, got {int(indices[i])}")
         if not given:
             self._checked = indices
         return indices

@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from .clahe_launches import clahe_launches, clahe_records
 
@@ -52,10 +52,8 @@ class Clahe(KernelOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         wrong = ~np.isin(source.shapes[:, -1], _CHANNELS)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            allowed, given = " or ".join(map(str, _CHANNELS)), tuple(source.shapes[i].tolist())
-            raise SampleError(i, f"the image must have {allowed} channels, got shape {given}")
+        allowed = " or ".join(map(str, _CHANNELS))
+        refuse_where(wrong, lambda i: f"the image must have {allowed} channels, got shape {tuple(source.shapes[i].tolist())}")
         limit, tiles, lightness = self._settings()
         output, records = self.output(source), clahe_records(source.shapes, limit, tiles, lightness)
         step = self.kernels.make_clahe_step(source.addresses, output.addresses, records, tiles, lightness)

@@ -13,7 +13,7 @@ from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, listed
-from ..base import Arg, Arguments, SampleError
+from ..base import Arg, Arguments, refuse_where
 from ..kernel_operator import Kernels, Names
 from .color import LAYOUTS, Color
 from .color_tables import MATRIX_FACTORS, TWISTS
@@ -51,9 +51,7 @@ class Matrix(Color):
 
     def numbers_for(self, source: Batch, output: Batch, arguments: Arguments) -> np.ndarray:
         wrong = source.shapes[:, -1] != 3
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"the operator works on three channels, got shape {tuple(source.shapes[i].tolist())}")
+        refuse_where(wrong, lambda i: f"the operator works on three channels, got shape {tuple(source.shapes[i].tolist())}")
         half = 0.5 if source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT16) else 128
         rows = np.empty((len(source), MATRIX_FACTORS.words), np.float32)
         table, keep = TWISTS.make(

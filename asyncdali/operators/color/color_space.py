@@ -8,7 +8,7 @@ from ...batch import Batch
 from ...device.launch import LINE
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, Output, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names
 from .color_tables import CONVERSION
 
@@ -48,9 +48,7 @@ class ColorSpaceConversion(KernelOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         wrong = source.shapes[:, -1] != _CHANNELS[self._from]
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"{self._from.name} images have {_CHANNELS[self._from]} channels, got {int(source.shapes[i, -1])}")
+        refuse_where(wrong, lambda i: f"{self._from.name} images have {_CHANNELS[self._from]} channels, got {int(source.shapes[i, -1])}")
         shapes = source.shapes.copy()
         shapes[:, -1] = _CHANNELS[self._to]
         output, pixels = self.output(source, shapes), np.ascontiguousarray(shapes[:, :-1].prod(axis=1))

@@ -8,7 +8,7 @@ from ...batch import Batch
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
 from ..moves.strided import like
 from ..sequences.per_frame_arguments import Frames
@@ -94,6 +94,4 @@ class Debayer(KernelOperator):
 
     @staticmethod
     def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"{message} {values[i].tolist()}")
+        refuse_where(wrong, lambda i: f"{message} {values[i].tolist()}")

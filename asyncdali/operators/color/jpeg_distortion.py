@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..base import Arg, Arguments, Iteration, Planned, Schema, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names, ThreadScratch
 from .jpeg_distortion_launches import distortion_launches, distortion_records, divisors_of
 from .jpeg_distortion_tables import DISTORTION, DISTORTION_RECORD
@@ -38,9 +38,7 @@ class JpegCompressionDistortion(KernelOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         wrong = source.shapes[:, -1] != _CHANNELS
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"the image must have {_CHANNELS} channels, got shape {tuple(source.shapes[i].tolist())}")
+        refuse_where(wrong, lambda i: f"the image must have {_CHANNELS} channels, got shape {tuple(source.shapes[i].tolist())}")
         divisors = divisors_of(self._qualities(source, arguments))
         output, records = self.output(source), distortion_records(source)
         entries = DISTORTION.entries(
@@ -57,8 +55,6 @@ class JpegCompressionDistortion(KernelOperator):
         """int64[samples], from 1 to 100. SampleError for images that no JPEG holds."""
         extents = source.shapes[:, -3:-1]
         wrong = ((extents == 0) | (extents > _LARGEST)).any(axis=1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"height and width must be from 1 to {_LARGEST}, got {extents[i].tolist()}")
+        refuse_where(wrong, lambda i: f"height and width must be from 1 to {_LARGEST}, got {extents[i].tolist()}")
         qualities: np.ndarray = np.clip(arguments.scalars("quality", np.int64), 1, 100)
         return qualities

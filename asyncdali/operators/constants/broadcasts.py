@@ -11,7 +11,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
-from ..base import Environment, Operator, Planned, SampleError, Spec
+from ..base import Environment, Operator, Planned, Spec, refuse_where
 from ..moves.strided import Pieces, dense_strides
 
 
@@ -45,11 +45,10 @@ class Broadcast(Operator):
         # Behind leading extents of 1, the shape may also be that of the end of the data: then the first such part is used.
         leading = np.logical_and.accumulate(shapes == 1, axis=1)
         fits |= filled & (leading | (extents == shapes)).all(axis=1)
-        if not fits.all():
-            i = int(np.flatnonzero(~fits)[0])
-            raise SampleError(
-                i, f"data of shape {tuple(source.shapes[i].tolist())} cannot be broadcast to shape {tuple(shapes[i].tolist())}"
-            )
+        refuse_where(
+            ~fits,
+            lambda i: f"data of shape {tuple(source.shapes[i].tolist())} cannot be broadcast to shape {tuple(shapes[i].tolist())}",
+        )
         strides = np.where(extents == 1, 0, strides)
         pieces = Pieces(output)
         if ndim:

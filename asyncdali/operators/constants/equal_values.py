@@ -10,7 +10,7 @@ from asyncdali_workers import limits
 from ...batch import Batch, Extents, storage_dtype
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Spec, refuse_where
 
 _BLOCK = 1 << 13
 """Bytes that are filled one by one. They stay in the first cache while the rest is copied from them."""
@@ -23,9 +23,7 @@ def wanted_shapes(arguments: Arguments) -> np.ndarray:
     if not arguments.given("shape"):
         return np.empty((arguments.count, 0), np.int64)
     shapes = arguments.vectors("shape", None, np.int64)
-    if shapes.size and shapes.min() < 0:
-        i = int(np.flatnonzero((shapes < 0).any(axis=1))[0])
-        raise SampleError(i, f"`shape` must not be negative, got {shapes[i].tolist()}")
+    refuse_where(shapes < 0, lambda i: f"`shape` must not be negative, got {shapes[i].tolist()}")
     return shapes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import NUMBERS_AND_BOOL, Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, refuse_where, register
 from . import crop_rules as rules
 
 WINDOW_ARGS = (
@@ -94,14 +94,11 @@ class WindowOperator(Operator):
         if self._policy == "trim_to_shape":
             return rules.trimmed(shapes, anchors, windows)
         if self._policy == "error":
-            wrong = rules.outside(shapes, anchors, windows)
-            if wrong.any():
-                i = int(np.flatnonzero(wrong)[0])
-                raise SampleError(
-                    i,
-                    "Slice can't be placed out of bounds with current policy. Got: "
-                    f"input_shape={_braced(shapes[i])}, slice_anchor={_braced(anchors[i])}, slice_shape={_braced(windows[i])}",
-                )
+            refuse_where(
+                rules.outside(shapes, anchors, windows),
+                lambda i: "Slice can't be placed out of bounds with current policy. Got: "
+                f"input_shape={_braced(shapes[i])}, slice_anchor={_braced(anchors[i])}, slice_shape={_braced(windows[i])}",
+            )
         return anchors, windows
 
     def fills(self, channels: int, message: str) -> np.ndarray:

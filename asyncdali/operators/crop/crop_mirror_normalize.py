@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import LIKE, Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Trait, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, Trait, refuse_where, register
 from . import crop_rules as rules
 from .crop import WINDOW_ARGS, WINDOW_DEPRECATED, WindowOperator
 from .crop_tables import WINDOW
@@ -145,10 +145,9 @@ class CropMirrorNormalize(WindowOperator):
             )
         length = max(lengths)
         wrong = out_channels < length if self.spec.constant("pad_output") else channels != length
-        if length > 1 and wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            text = f"`mean` and `std` have {length} values; the output slice has {int(out_channels[i])} channels"
-            raise SampleError(i, f"{text} (the input is taken as {layout})")
+        if length > 1:
+            text = f"`mean` and `std` have {length} values; the output slice has"
+            refuse_where(wrong, lambda i: f"{text} {int(out_channels[i])} channels (the input is taken as {layout})")
         width = max(int(channels.max(initial=1)), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.float32(self.spec.constant("scale")) / std

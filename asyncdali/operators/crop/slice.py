@@ -17,12 +17,12 @@ from ..base import (
     Iteration,
     Operator,
     Planned,
-    SampleError,
     Schema,
     Spec,
     Step,
     Trait,
     no_explanation,
+    refuse_where,
     register,
 )
 from ..moves.strided import Pieces, bordered_launch, dense_strides, fill_values, sized_name
@@ -121,13 +121,11 @@ class Slice(Operator):
     def _within(self, shapes: np.ndarray, anchors: np.ndarray, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self._policy == "trim_to_shape":
             return crop_rules.trimmed(shapes, anchors, windows)
-        wrong = crop_rules.outside(shapes, anchors, windows)
-        if self._policy == "error" and wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            shape, anchor, window = (tuple(rows[i].tolist()) for rows in (shapes, anchors, windows))
-            raise SampleError(
-                i, f"the window at {anchor} of shape {window} leaves the input of shape {shape}; "
-                f"give another `out_of_bounds_policy` than {self._policy!r} to allow such windows",
+        if self._policy == "error":
+            refuse_where(
+                crop_rules.outside(shapes, anchors, windows),
+                lambda i: f"the window at {tuple(anchors[i].tolist())} of shape {tuple(windows[i].tolist())} leaves the input of shape "
+                f"{tuple(shapes[i].tolist())}; give another `out_of_bounds_policy` than 'error' to allow such windows",
             )
         return anchors, windows
 
@@ -153,9 +151,7 @@ class Slice(Operator):
             raise ValueError(f"`fill_values` has {len(fills)} values, but there is no axis C in the layout {layout!r}")
         axis = layout.index("C")
         wrong = output.shapes[:, axis] != len(fills)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"`fill_values` has {len(fills)} values for {int(output.shapes[i, axis])} channels of the output")
+        refuse_where(wrong, lambda i: f"`fill_values` has {len(fills)} values for {int(output.shapes[i, axis])} channels of the output")
         return fills, axis
 
     def _bordered(self, function: Any, source: Batch, output: Batch, anchors: np.ndarray) -> Step:

@@ -12,7 +12,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import INTEGERS
-from ..base import Arg, Arguments, SampleError, Spec
+from ..base import Arg, Arguments, SampleError, Spec, refuse_where
 
 SLICE_ARGS = (
     Arg("axes", "int_list", [1, 0], "Axes that the coordinates are for; negative ones count from the back.", tensor=True),
@@ -64,12 +64,9 @@ def slice_windows(
     chosen = np.where(used, np.take_along_axis(extents, axes, 1), 0)
     start, end = _positional(spec, positional, chosen, lengths) if positional else _named(arguments, chosen, lengths)
     numbers = np.isfinite(start) & np.isfinite(end)
-    if not numbers.all():
-        i = int(np.flatnonzero(~numbers.all(axis=1))[0])
-        raise SampleError(i, f"slice coordinates must be numbers, got start={start[i].tolist()} end={end[i].tolist()}")
-    if (end < start).any():
-        i = int(np.flatnonzero((end < start).any(axis=1))[0])
-        raise SampleError(i, f"end coordinates can't be before start coordinates: start={start[i].tolist()} end={end[i].tolist()}")
+    refuse_where(~numbers, lambda i: f"slice coordinates must be numbers, got start={start[i].tolist()} end={end[i].tolist()}")
+    late = "end coordinates can't be before start coordinates"
+    refuse_where(end < start, lambda i: f"{late}: start={start[i].tolist()} end={end[i].tolist()}")
     first, last = rounded(start), rounded(end)
     anchors, windows = np.zeros_like(extents), extents.copy()
     rows, columns = np.nonzero(used)
@@ -163,7 +160,5 @@ def _named(arguments: Arguments, extents: np.ndarray, lengths: np.ndarray) -> tu
 
 
 def _not_negative(values: np.ndarray, name: str) -> np.ndarray:
-    if (values < 0).any():
-        i = int(np.flatnonzero((values < 0).any(axis=1))[0])
-        raise SampleError(i, f"`{name}` must not be negative, got {values[i].tolist()}")
+    refuse_where(values < 0, lambda i: f"`{name}` must not be negative, got {values[i].tolist()}")
     return values

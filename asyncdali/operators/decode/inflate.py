@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output, argument
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 
 INFLATE_RECORD = Table(
@@ -81,8 +81,7 @@ class Inflate(KernelOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         sizes = source.shapes[:, 0]
-        if (sizes == 0).any():
-            raise SampleError(int(np.argmax(sizes == 0)), "the sample is empty")
+        refuse_where(sizes == 0, lambda _: "the sample is empty")
         shapes = self._shapes(arguments)
         dtype, layout = self.spec.constant("dtype"), self.spec.constant("layout")
         if layout and len(layout) != shapes.shape[1]:
@@ -109,13 +108,10 @@ class Inflate(KernelOperator):
             if batch.ndim > 1 or storage_dtype(batch.dtype).kind not in "iu":
                 raise ValueError(f"`shape` must be integers, a scalar or 1-D, got {batch.ndim}-D {batch.dtype.name}")
             extents = batch.shapes[:, 0] if batch.ndim else np.ones(len(batch))
-            if len(extents) and (extents != extents[0]).any():
-                i = int(np.argmax(extents != extents[0]))
-                raise SampleError(i, f"`shape` has {int(extents[i])} dimensions, that of sample 0 has {int(extents[0])}")
+            wrong = extents != extents[:1]
+            refuse_where(wrong, lambda i: f"`shape` has {int(extents[i])} dimensions, that of sample 0 has {int(extents[0])}")
         shapes = arguments.vectors("shape", None, np.int64)
-        if (shapes < 0).any():
-            i = int(np.argmax((shapes < 0).any(axis=1)))
-            raise SampleError(i, f"`shape` must not be negative, got {shapes[i].tolist()}")
+        refuse_where(shapes < 0, lambda i: f"`shape` must not be negative, got {shapes[i].tolist()}")
         return shapes
 
     def _chunks(self, arguments: Arguments, sample: int, size: int) -> np.ndarray:

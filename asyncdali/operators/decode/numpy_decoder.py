@@ -13,7 +13,7 @@ from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, re
 from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, refuse_where, register
 from ..moves.strided import Pieces, dense_strides
 
 word = NPY_HEADER.word
@@ -160,6 +160,4 @@ def _check_sizes(rows: np.ndarray, shapes: np.ndarray, types: list[np.dtype]) ->
     volumes, absurd = data_bytes(shapes, np.array([dtype.itemsize for dtype in types]))
     there = rows[:, word.file_bytes] - rows[:, word.data]
     wrong = absurd | (volumes != there)
-    if wrong.any():
-        sample = int(np.argmax(wrong))
-        raise SampleError(sample, f"the header declares {volumes[sample]:.0f} bytes of data, the file has {there[sample]}")
+    refuse_where(wrong, lambda sample: f"the header declares {volumes[sample]:.0f} bytes of data, the file has {there[sample]}")

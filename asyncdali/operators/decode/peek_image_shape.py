@@ -21,6 +21,7 @@ from ..base import (  # fmt: skip
     SampleError,
     Schema,
     Spec,
+    refuse_where,
     register,
 )
 
@@ -86,9 +87,7 @@ class PeekImageShape(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         headers = iteration.prepared
         width, height, orientation = headers[:, head.width], headers[:, head.height], headers[:, head.orientation]
-        wrong = (width <= 0) | (height <= 0)
-        if wrong.any():
-            raise SampleError(int(np.flatnonzero(wrong)[0]), "broken JPEG: no frame header")
+        refuse_where((width <= 0) | (height <= 0), lambda _: "broken JPEG: no frame header")
         turned = (orientation >= 5) & bool(self.spec.constant("adjust_orientation"))
         channels = headers[:, head.components] if self._type == DALIImageType.ANY_DATA else np.full(len(width), _CHANNELS[self._type])
         shapes = np.stack([np.where(turned, width, height), np.where(turned, height, width), channels], axis=1)

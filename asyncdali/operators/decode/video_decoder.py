@@ -24,6 +24,7 @@ from ..base import (  # fmt: skip
     SampleError,
     Schema,
     Spec,
+    refuse_where,
     register,
 )
 
@@ -136,9 +137,8 @@ class _FrameSelection:
             if (np.abs(values) >= 2**31).any():
                 sample = int(np.argmax(np.abs(values) >= 2**31))
                 raise SampleError(sample, f"`{name}` is {values[sample]}; it must fit into 32 bits")
-        if "stride" in bounds and (bounds["stride"] < 1).any():
-            sample = int(np.argmax(bounds["stride"] < 1))
-            raise SampleError(sample, f"`stride` must be positive, got {bounds['stride'][sample]}")
+        if "stride" in bounds:
+            refuse_where(bounds["stride"] < 1, lambda sample: f"`stride` must be positive, got {bounds['stride'][sample]}")
 
     def frames(self, sample: int, count: int) -> np.ndarray:
         """Frame numbers, int64, of a video with `count` frames; MISSING stands for the fill value. Raises SampleError."""

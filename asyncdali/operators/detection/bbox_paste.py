@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import REQUIRED, Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..base import REQUIRED, Arg, Arguments, Iteration, Planned, Schema, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from .bbox_paste_tables import PLACEMENT
 
@@ -53,6 +53,4 @@ class BBoxPaste(KernelOperator):
 
 
 def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:
-    if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
-        raise SampleError(i, f"{message} {values[i]:g}")
+    refuse_where(wrong, lambda i: f"{message} {values[i]:g}")

@@ -9,7 +9,7 @@ from ...compiled.addresses import address_of
 from ...compiled.tables import INPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import Input, Output, of_input
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, refuse_where, register
 from ..warp import rotate_rules
 from .rows import first_rows, rows_batch
 
@@ -126,11 +126,10 @@ class BBoxRotate(Operator):
     def _labels(labels: Batch, boxes: Batch) -> Batch:
         if labels.ndim == 2:
             _refuse(labels.shapes[:, 1] != 1, "labels must be of shape [n] or [n, 1], got", labels.shapes)
-        wrong = labels.shapes[:, 0] != boxes.shapes[:, 0]
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            found = f"{int(labels.shapes[i, 0])} labels and {int(boxes.shapes[i, 0])} boxes"
-            raise SampleError(i, f"the sample has {found}; expected one label per box")
+        found, expected = labels.shapes[:, 0], boxes.shapes[:, 0]
+        refuse_where(
+            found != expected, lambda i: f"the sample has {found[i]} labels and {expected[i]} boxes; expected one label per box"
+        )
         return labels
 
     def _canvas(self, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -165,6 +164,4 @@ class BBoxRotate(Operator):
 
 
 def _refuse(wrong: np.ndarray | np.bool_, message: str, values: np.ndarray) -> None:
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise SampleError(i, f"{message} {values[i].tolist()}")
+    refuse_where(wrong, lambda i: f"{message} {values[i].tolist()}")

@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from .box_encoder_tables import ENCODING
 
@@ -62,10 +62,7 @@ class BoxEncoder(KernelOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         boxes, labels = inputs
-        wrong = boxes.shapes[:, 1] != 4
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"boxes must be of shape [n, 4], got {boxes.shapes[i].tolist()}")
+        refuse_where(boxes.shapes[:, 1] != 4, lambda i: f"boxes must be of shape [n, 4], got {boxes.shapes[i].tolist()}")
         wrong = labels.shapes.prod(axis=1) != boxes.shapes[:, 0]
         if wrong.any():
             i = int(np.argmax(wrong))

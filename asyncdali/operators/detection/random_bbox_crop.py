@@ -13,7 +13,7 @@ from ...sampling.random_streams import StreamPosition
 from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import CHOSEN, ELEMENTS, Input, Output, at_least
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, refuse_where, register
 from ..random.random import StreamOperator
 from .rows import all_rows, first_rows, rows_batch, taken_rows
 
@@ -214,11 +214,10 @@ class RandomBBoxCrop(StreamOperator):
 
     def _labels(self, labels: Batch, source: Batch, firsts: np.ndarray, kept: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """The labels of the remaining boxes, and the start of each sample's labels."""
-        wrong = labels.shapes[:, 0] != source.shapes[:, 0]
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            found = f"{int(labels.shapes[i, 0])} labels and {int(source.shapes[i, 0])} boxes"
-            raise SampleError(i, f"the sample has {found}; expected one label per box")
+        found, expected = labels.shapes[:, 0], source.shapes[:, 0]
+        refuse_where(
+            found != expected, lambda i: f"the sample has {found[i]} labels and {expected[i]} boxes; expected one label per box"
+        )
         return taken_rows(all_rows(labels), firsts, kept, indices, self._gather_rows)
 
     # --- draws
@@ -233,9 +232,7 @@ class RandomBBoxCrop(StreamOperator):
             if sorted(order) != sorted(_SIZES[:axes]):
                 raise ValueError(f'`shape_layout` "{order}" is not a permutation of "{_SIZES[:axes]}"')
             values = values[:, [order.index(letter) for letter in _SIZES[:axes]]]
-        if (values <= 0).any():
-            i = int(np.flatnonzero((values <= 0).any(axis=1))[0])
-            raise SampleError(i, f"`{name}` must be positive, got {values[i].tolist()}")
+        refuse_where(values <= 0, lambda i: f"`{name}` must be positive, got {values[i].tolist()}")
         return np.ascontiguousarray(values)
 
     def _draw(

@@ -13,7 +13,7 @@ from ...sampling.random_streams import StreamPosition
 from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, Input, Output, at_least, of_input
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..moves.strided import Pieces, dense_strides, like
 from ..random.random import StreamOperator
 from .rows import all_rows, first_rows, rows_batch, taken_rows
@@ -77,15 +77,9 @@ class SSDRandomCrop(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         images, boxes, labels = inputs
-        wrong = boxes.shapes[:, 1] != 4
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"boxes must be of shape [n, 4], got {boxes.shapes[i].tolist()}")
+        refuse_where(boxes.shapes[:, 1] != 4, lambda i: f"boxes must be of shape [n, 4], got {boxes.shapes[i].tolist()}")
         counts = boxes.shapes[:, 0]
-        wrong = labels.shapes[:, 0] != counts
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(counts[i])} boxes")
+        refuse_where(labels.shapes[:, 0] != counts, lambda i: f"{int(labels.shapes[i, 0])} labels for {int(counts[i])} boxes")
         firsts, rows = first_rows(counts), np.ascontiguousarray(all_rows(boxes).reshape(-1, 4))
         shapes, offsets, kept, indices, moved = self._windows(rows, firsts, images, iteration.position)
         pieces, strides = Pieces(like(images, shapes)), dense_strides(images.shapes, images.itemsize)

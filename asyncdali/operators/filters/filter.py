@@ -9,7 +9,7 @@ from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...device.launch import PACK
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output, argument
-from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
 from ..sequences.per_frame_arguments import Frames
 from .plane_tables import AXES, PLANES
@@ -107,9 +107,7 @@ class Filter(KernelOperator):
             raise ValueError(f"Output data type must be same as input ({source.dtype.name}) or FLOAT; got {dtype.name}")
         anchors = arguments.vectors("anchor", axes.number, np.int64)
         wrong = ((anchors < -1) | (anchors >= filters.shapes)).any(axis=1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"Anchor must lie within the filter of {filters.shapes[i].tolist()}, got {anchors[i].tolist()}")
+        refuse_where(wrong, lambda i: f"Anchor must lie within the filter of {filters.shapes[i].tolist()}, got {anchors[i].tolist()}")
         anchors = np.where(anchors == -1, filters.shapes // 2, anchors)
         shapes = source.shapes.copy()
         if self.spec.constant("mode") == "valid":
@@ -145,8 +143,7 @@ class Filter(KernelOperator):
                 "Filter dimensionality must match the number of spatial dimensions in the input samples. "
                 f"Got {axes.number} spatial dimensions but the filter is {filters.ndim} dimensional"
             )
-        if (filters.shapes < 1).any():
-            raise SampleError(int(np.argmax((filters.shapes < 1).any(axis=1))), "the filter is empty")
+        refuse_where(filters.shapes < 1, lambda _: "the filter is empty")
         if len(inputs) == 3 and (inputs[2].shapes.prod(axis=1) != 1).any():
             raise ValueError("the fill value must be a scalar for each sample")
 

@@ -10,7 +10,7 @@ from ...batch import Batch
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
+from ..base import Arg, Arguments, Environment, Planned, Schema, Spec, Step, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from ..moves.strided import like
 from ..sequences.per_frame_arguments import Frames
@@ -92,9 +92,7 @@ class RectangleOperator(KernelOperator):
 
 
 def _refuse(wrong: np.ndarray | np.bool_, message: str, values: np.ndarray) -> None:
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise SampleError(i, f"{message}, got {values[i].tolist()}")
+    refuse_where(wrong, lambda i: f"{message}, got {values[i].tolist()}")
 
 
 class Morphology(RectangleOperator):

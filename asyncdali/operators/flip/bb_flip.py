@@ -8,7 +8,7 @@ from ...batch import Batch
 from ...compiled.tables import Field, Table
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import Arg, Arguments, Example, Iteration, Planned, SampleError, Schema, register
+from ..base import Arg, Arguments, Example, Iteration, Planned, Schema, refuse_where, register
 from ..moves.strided import like
 from ..samples import SampleOperator
 
@@ -47,9 +47,7 @@ class BbFlip(SampleOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         count = source.shapes.prod(axis=1)
-        if (count % 4).any():
-            i = int(np.flatnonzero(count % 4)[0])
-            raise SampleError(i, f"boxes have four numbers each, got shape {tuple(source.shapes[i].tolist())}")
+        refuse_where(count % 4 != 0, lambda i: f"boxes have four numbers each, got shape {tuple(source.shapes[i].tolist())}")
         flips = {name: arguments.scalars(name, np.int64) != 0 for name in ("horizontal", "vertical")}
         return self.planned(
             inputs, [like(source)], arguments, count // 4, boxes=count // 4, flip_x=flips["horizontal"], flip_y=flips["vertical"],

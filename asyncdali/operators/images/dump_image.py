@@ -24,6 +24,7 @@ from ..base import (
     Spec,
     Step,
     Trait,
+    refuse_where,
     register,
 )  # fmt: skip
 
@@ -79,9 +80,7 @@ class DumpImage(Operator):
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         wrong = ~np.isin(source.shapes[:, 2], (1, 3))
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"the image must have 1 or 3 channels, but its shape is {tuple(source.shapes[i].tolist())}")
+        refuse_where(wrong, lambda i: f"the image must have 1 or 3 channels, but its shape is {tuple(source.shapes[i].tolist())}")
         return () if self._on_gpu else self._writing(source)
 
     def _writing(self, images: Batch) -> Preparation:

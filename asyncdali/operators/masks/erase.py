@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ..accepts import DATA, Output
-from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, refuse_where, register
 from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes, normal_axes
 
@@ -113,9 +113,7 @@ class Erase(MovingOperator):
             if "C" not in layout:
                 raise SampleError(i, f"`fill_value` has {counts[i]} values, but there is no axis C in the layout {source.layout!r}")
             wrong = (counts != 1) & (counts != source.shapes[:, layout.index("C")])
-            if wrong.any():
-                k = int(np.flatnonzero(wrong)[0])
-                raise SampleError(k, f"`fill_value` has {counts[k]} values for {source.shapes[k, layout.index('C')]} channels")
+            refuse_where(wrong, lambda k: f"`fill_value` has {counts[k]} values for {source.shapes[k, layout.index('C')]} channels")
             strides[:, layout.index("C")] = np.where(counts == 1, 0, values.itemsize)
         starts = np.zeros_like(counts) if alike else np.cumsum(counts) - counts
         return values, starts * values.itemsize, strides

@@ -9,7 +9,7 @@ from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...device.launch import LINE
 from ...types import DALIDataType
 from ..accepts import Input, Output, matching
-from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..base import Arg, Arguments, Iteration, Planned, Schema, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
 
 GEOMETRY = Table(
@@ -75,9 +75,7 @@ class GridMask(KernelOperator):
         source = inputs[0]
         geometry = self._geometry(source)
         tile = arguments.scalars("tile", np.int64)
-        if (tile <= 0).any():
-            i = int(np.flatnonzero(tile <= 0)[0])
-            raise SampleError(i, f"`tile` must be positive, got {tile[i]}")
+        refuse_where(tile <= 0, lambda i: f"`tile` must be positive, got {tile[i]}")
         angle, size = arguments.scalars("angle").astype(np.float64), tile.astype(np.float32)
         grids, word = np.empty((len(source), GRID.words), np.float32), GRID.word
         grids[:, word.cosine] = np.cos(angle).astype(np.float32) / size

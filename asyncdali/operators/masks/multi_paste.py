@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Trait, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Trait, refuse_where, register
 from ..kernel_operator import Kernels, Names
 from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides
@@ -156,11 +156,9 @@ class MultiPaste(MovingOperator):
         indices = np.zeros((count, int(counts.max(initial=0))), np.int64)
         indices[np.arange(indices.shape[1]) < counts[:, None]] = np.concatenate(rows) if rows else 0
         all_frames = Frames(frames)
-        wrong = ((indices < 0) | (indices >= all_frames.total)).any(axis=1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            what = "samples" if first.ndim == 3 else "frames of all samples"
-            raise SampleError(i, f"`in_ids` must be in 0 to {all_frames.total - 1}, the {what} of the batch, got {rows[i].tolist()}")
+        range_ = f"0 to {all_frames.total - 1}, the {'samples' if first.ndim == 3 else 'frames of all samples'} of the batch"
+        wrong = (indices < 0) | (indices >= all_frames.total)
+        refuse_where(wrong, lambda i: f"`in_ids` must be in {range_}, got {rows[i].tolist()}")
         samples = all_frames.sample[indices]
         pasted = [_picked(first, row) for row in samples.T]
         return pasted, counts, all_frames.number[indices] if first.ndim == 4 else None
@@ -171,9 +169,7 @@ class MultiPaste(MovingOperator):
             size = arguments.vectors("output_size", None, np.int64)
             if arguments.count and size.shape[1] < 2:
                 raise ValueError(f"`output_size` must be two numbers, H and W, got {size.shape[1]}")
-            if (size[:, :2] < 0).any():
-                i = int(np.flatnonzero((size[:, :2] < 0).any(axis=1))[0])
-                raise SampleError(i, f"`output_size` must not be negative, got {size[i].tolist()}")
+            refuse_where(size[:, :2] < 0, lambda i: f"`output_size` must not be negative, got {size[i].tolist()}")
             return np.ascontiguousarray(size[:, :2]).reshape(arguments.count, 2)
         all_sizes = np.concatenate([batch.shapes[:, -3:-1] for batch in inputs])
         wrong = (all_sizes != all_sizes[:1]).any(axis=1)
@@ -229,14 +225,12 @@ class MultiPaste(MovingOperator):
         wrong = np.ones(len(batch), bool)
         if batch.ndim == 2 + per_frame:
             wrong = (batch.shapes[:, -2:] != np.stack([counts, np.full_like(counts, 2)], 1)).any(1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            got = tuple(batch.shapes[i].tolist())
-            raise SampleError(i, f"`{name}` must have shape ({int(counts[i])}, 2), a row for each paste, got {got}")
+        rule = "a row for each paste"
+        refuse_where(
+            wrong, lambda i: f"`{name}` must have shape ({int(counts[i])}, 2), {rule}, got {tuple(batch.shapes[i].tolist())}"
+        )
         wrong = (own != 1) & (own != frames)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"`{name}` has values for {int(own[i])} frames, the sample has {int(frames[i])}")
+        refuse_where(wrong, lambda i: f"`{name}` has values for {int(own[i])} frames, the sample has {int(frames[i])}")
         several = int(frames.max(initial=1)) if (own > 1).any() else 1
         kind = np.float32 if relative else np.int64
         if batch.values is not None and not per_frame and len(batch):  # all samples have the same number of pastes
@@ -247,8 +241,7 @@ class MultiPaste(MovingOperator):
                 values[i, : own[i] if own[i] > 1 else None, :count] = batch.sample(i).reshape(int(own[i]), count, 2)
         if not relative:
             return values
-        if not np.isfinite(values).all():
-            raise SampleError(int(np.argmax(~np.isfinite(values).all(axis=(1, 2, 3)))), f"`{name}` must be finite")
+        refuse_where(~np.isfinite(values), lambda _: f"`{name}` must be finite")
         scaled = values * whole.astype(np.float32)
         pixels: np.ndarray = np.ceil(scaled) if name == "shapes_rel" else np.floor(scaled)
         return pixels.astype(np.int64)
@@ -260,9 +253,7 @@ class MultiPaste(MovingOperator):
             return first.shapes[:, axis]
         extents = np.stack([batch.shapes[:, axis] for batch in pasted], axis=1)
         wrong = (used & (extents != extents[:, :1])).any(axis=1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"regions pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
+        refuse_where(wrong, lambda i: f"regions pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
         return np.where(used[:, 0], extents[:, 0], first.shapes[:, axis])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides
 
@@ -63,5 +63,4 @@ class Paste(MovingOperator):
 
 
 def _refuse(wrong: np.ndarray, message: str) -> None:
-    if wrong.any():
-        raise SampleError(int(np.flatnonzero(wrong)[0]), message)
+    refuse_where(wrong, lambda _: message)

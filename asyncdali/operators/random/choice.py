@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...compiled.addresses import address_of
 from ...sampling.random_choice_tables import CHOICE
 from ..accepts import ANY_RANK, ANYTHING, CHOSEN, ELEMENTS, LIKE, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, refuse_where, register
 from .random import StreamOperator
 
 SUM_TOLERANCE = 1e-4
@@ -54,11 +54,8 @@ class Choice(StreamOperator):
         picks = np.ascontiguousarray(shapes.prod(axis=1), np.int64)
         scalar = source.ndim == 0
         populations = self._bounds(source) if scalar else np.ascontiguousarray(source.shapes[:, 0], np.int64)
-        empty = (populations < 1) & (picks > 0)
-        if empty.any():
-            i = int(np.flatnonzero(empty)[0])
-            what = "the value of the scalar" if scalar else "the number of elements"
-            raise SampleError(i, f"the input is empty: {what} is {int(populations[i])}; at least 1 is needed")
+        what, empty = "the value of the scalar" if scalar else "the number of elements", (populations < 1) & (picks > 0)
+        refuse_where(empty, lambda i: f"the input is empty: {what} is {int(populations[i])}; at least 1 is needed")
         cumulated, firsts = self._weights(populations, arguments)
         result = Batch(np.concatenate([shapes, source.shapes[:, 1:]], axis=1), source.dtype, self._layout(source, shapes))
         result.reserve(self.environment.allocate)
@@ -98,9 +95,7 @@ class Choice(StreamOperator):
         if not arguments.given("shape"):
             return np.empty((arguments.count, 0), np.int64)
         shapes = arguments.vectors("shape", None, np.int64)
-        if shapes.size and shapes.min() < 0:
-            i = int(np.flatnonzero((shapes < 0).any(axis=1))[0])
-            raise SampleError(i, f"shape {tuple(shapes[i])} has a negative extent")
+        refuse_where(shapes < 0, lambda i: f"shape {tuple(shapes[i])} has a negative extent")
         return shapes
 
     @staticmethod

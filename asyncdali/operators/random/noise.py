@@ -11,7 +11,7 @@ from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from ..base import Arg, Arguments, Iteration, Planned, Schema, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
 from .random import StreamOperator
 
@@ -174,8 +174,5 @@ class SaltAndPepper(Noise):
 def _probabilities(arguments: Arguments, name: str) -> np.ndarray:
     """float32[samples]; SampleError for a number that is no probability."""
     found = arguments.scalars(name)
-    wrong = ~((found >= 0) & (found <= 1))
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise SampleError(i, f"`{name}` must be from 0 to 1, got {found[i]:g}")
+    refuse_where(~((found >= 0) & (found <= 1)), lambda i: f"`{name}` must be from 0 to 1, got {found[i]:g}")
     return found

@@ -12,7 +12,7 @@ from ...compiled.tables import Handle
 from ...sampling.random_streams import StreamPosition
 from ...sampling.stream_tables import signed
 from ...types import DALIDataType
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Spec, refuse_where
 
 SHAPE_ARGS = (
     Arg("dtype", "dtype", None, "Element type of the output."),
@@ -83,9 +83,7 @@ class RandomOperator(StreamOperator):
         if inputs:
             return inputs[0].shapes
         shapes = arguments.vectors("shape", None, np.int64)
-        if shapes.size and shapes.min() < 0:
-            sample = int(np.flatnonzero((shapes < 0).any(axis=1))[0])
-            raise SampleError(sample, f"shape {tuple(shapes[sample])} has a negative extent")
+        refuse_where(shapes < 0, lambda sample: f"shape {tuple(shapes[sample])} has a negative extent")
         return shapes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

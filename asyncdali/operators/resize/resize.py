@@ -10,7 +10,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, argument, listed
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, refuse_where, register
 from . import resize_rules as rules
 
 TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.UINT16, DALIDataType.FLOAT)
@@ -179,9 +179,7 @@ class Resize(Operator):
             region = rules.Region(start, end, self.spec.constant("roi_relative"))
         size = self._requested(spatial, arguments)
         wrong = ~np.isfinite(size).all(axis=1) | (np.abs(size).max(axis=1, initial=0) > 2**31)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"the requested size must be finite numbers of at most 2^31, got {size[i].tolist()}")
+        refuse_where(wrong, lambda i: f"the requested size must be finite numbers of at most 2^31, got {size[i].tolist()}")
         most = None if limits is None else np.resize(np.asarray(limits, np.float32), axes)
         how = self._size_rules(rules.SizeRules(self._mode, most, self.spec.constant("subpixel_scale")), axes, arguments)
         return rules.geometry(spatial, size, how, region)
@@ -207,9 +205,7 @@ class Resize(Operator):
         if self._fixed_filters is not None:
             return self._fixed_filters
         kinds = np.stack([arguments.scalars(name, np.int64) for name in _filter_names(arguments.spec)])
-        wrong = ((kinds < 0) | (kinds > max(DALIInterpType))).any(axis=0)
-        if wrong.any():
-            raise SampleError(int(np.flatnonzero(wrong)[0]), "Unknown interpolation type")
+        refuse_where(((kinds < 0) | (kinds > max(DALIInterpType))).any(axis=0), lambda _: "Unknown interpolation type")
         return kinds
 
 

@@ -9,7 +9,7 @@ from ...compiled.tables import INPUTS, OUTPUTS, Field, Table
 from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from ..random.random import StreamOperator
 
@@ -62,8 +62,7 @@ class RandomMaskPixel(StreamOperator, KernelOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, position = inputs[0], iteration.position
-        if not source.shapes.all():
-            raise SampleError(int(np.argmin(source.shapes.all(axis=1))), "the mask is empty")
+        refuse_where(source.shapes == 0, lambda _: "the mask is empty")
         by_value = arguments.given("value")
         output = Batch(dense_shapes(len(source), (source.ndim,)), DALIDataType.INT64)
         shapes, foreground = np.ascontiguousarray(source.shapes), arguments.scalars("foreground", np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch
 from ...device.launch import Launch
 from ..accepts import ELEMENTS, LIKE, ONE_LESS, SEQUENCES, Input, Output, at_least
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from ..moves.strided import Pieces, dense_strides, like
 
@@ -47,9 +47,7 @@ class ElementExtract(KernelOperator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         short = source.shapes[:, 0] <= max(self._frames)
-        if short.any():
-            i = int(np.flatnonzero(short)[0])
-            raise SampleError(i, f"`element_map` contains frame {max(self._frames)} of a sequence of {int(source.shapes[i, 0])}")
+        refuse_where(short, lambda i: f"`element_map` contains frame {max(self._frames)} of a sequence of {int(source.shapes[i, 0])}")
         outputs, steps = [], []
         frame_bytes = np.multiply.reduce(source.shapes[:, 1:], 1) * source.itemsize
         for frame, number in zip(self._frames, self._numbers, strict=True):

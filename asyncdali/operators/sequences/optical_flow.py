@@ -8,7 +8,7 @@ from ...batch import Batch
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 
 FLOW_RECORD = Table(
@@ -125,6 +125,4 @@ class OpticalFlow(KernelOperator):
         expected[:, 0], expected[:, 3] = source.shapes[:, 0] - 1, 2
         expected[:, 1:3] = -(-source.shapes[:, 1:3] // self.spec.constant("hint_grid"))
         wrong = (hints.shapes != expected).any(axis=1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"the hints have the shape {hints.shapes[i].tolist()}; expected {expected[i].tolist()}")
+        refuse_where(wrong, lambda i: f"the hints have the shape {hints.shapes[i].tolist()}; expected {expected[i].tolist()}")

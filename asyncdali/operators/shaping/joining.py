@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...batch import Batch
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Spec
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Spec, refuse_where
 from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides, like
 
@@ -64,7 +64,5 @@ class Join(MovingOperator):
 
 
 def refuse(inputs: list[Batch], wrong: np.ndarray, k: int, rule: str) -> None:
-    if wrong.any():
-        i = int(np.flatnonzero(wrong.any(axis=1))[0])
-        shapes = [tuple(inputs[n].shapes[i].tolist()) for n in (0, k)]
-        raise SampleError(i, f"{rule}; input 0 has shape {shapes[0]}, input {k} {shapes[1]}")
+    first, other = (inputs[n].shapes for n in (0, k))
+    refuse_where(wrong, lambda i: f"{rule}; input 0 has shape {tuple(first[i].tolist())}, input {k} {tuple(other[i].tolist())}")

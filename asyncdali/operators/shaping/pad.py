@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ..accepts import DATA, Output
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..moves.moving import MovingOperator
 from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes
 
@@ -65,9 +65,7 @@ class Pad(MovingOperator):
         wanted = np.maximum(wanted, chosen)
         if arguments.given("align"):
             align = arguments.rows("align", lengths, np.ones_like(axes), np.int64)
-            if (align <= 0).any():
-                i = int(np.flatnonzero((align <= 0).any(axis=1))[0])
-                raise SampleError(i, f"`align` must be positive, got {align[i].tolist()}")
+            refuse_where(align <= 0, lambda i: f"`align` must be positive, got {align[i].tolist()}")
             wanted = -(-wanted // align) * align
         shapes = source.shapes.copy()
         rows, columns = np.nonzero(np.arange(axes.shape[1]) < lengths[:, None])

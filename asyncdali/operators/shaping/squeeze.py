@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ..accepts import CHOSEN, DATA, LIKE, Output
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Trait, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Trait, refuse_where, register
 from ..moves.strided import named_axes, normal_axes
 
 
@@ -50,15 +50,10 @@ class Squeeze(Operator):
         """Shapes after each sample drops its own axes. All samples drop the same number."""
         axes = arguments.vectors("axes", None, np.int64)
         wrong = (axes < -source.ndim) | (axes >= source.ndim)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong.any(axis=1))[0])
-            raise SampleError(i, f"`axes` {axes[i].tolist()} are out of range for {source.ndim}-D samples")
+        refuse_where(wrong, lambda i: f"`axes` {axes[i].tolist()} are out of range for {source.ndim}-D samples")
         drop = np.zeros(source.shapes.shape, bool)
         np.put_along_axis(drop, np.where(axes < 0, axes + source.ndim, axes), True, 1)
-        repeated = drop.sum(axis=1) != axes.shape[1]
-        if repeated.any():
-            i = int(np.flatnonzero(repeated)[0])
-            raise SampleError(i, f"an axis occurs more than once in `axes` {axes[i].tolist()}")
+        refuse_where(drop.sum(axis=1) != axes.shape[1], lambda i: f"an axis occurs more than once in `axes` {axes[i].tolist()}")
         kept = source.shapes[~drop].reshape(len(source), source.ndim - axes.shape[1])
         _check_volumes(source.shapes, kept)
         return kept
@@ -67,6 +62,4 @@ class Squeeze(Operator):
 def _check_volumes(shapes: np.ndarray, kept: np.ndarray) -> None:
     """Refuse to remove axes that hold data. As in DALI, any axis of a sample without elements may be removed if it stays empty."""
     wrong = kept.prod(axis=1) != shapes.prod(axis=1)
-    if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
-        raise SampleError(i, f"only axes of extent 1 can be removed; the shape is {tuple(shapes[i].tolist())}")
+    refuse_where(wrong, lambda i: f"only axes of extent 1 can be removed; the shape is {tuple(shapes[i].tolist())}")

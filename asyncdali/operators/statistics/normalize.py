@@ -29,6 +29,7 @@ from ..base import (
     Step,
     Trait,
     no_explanation,
+    refuse_where,
     register,
 )
 from ..moves.strided import dense_strides, named_axes, normal_axes
@@ -212,13 +213,11 @@ class Normalize(Operator):
     def _agreed_shapes(source: Batch, axes: list[int]) -> np.ndarray:
         """Shapes of the statistics of a batch; SampleError if they differ."""
         shapes = _without(source.shapes, axes)
-        wrong = (shapes != shapes[0]).any(axis=1)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(
-                i, f"with `batch`, samples must agree in extent along axes that are not reduced: {tuple(source.shapes[i].tolist())} and "
-                f"{tuple(source.shapes[0].tolist())} in sample 0, reduced axes {axes}"
-            )  # fmt: skip
+        refuse_where(
+            (shapes != shapes[0]).any(axis=1),
+            lambda i: f"with `batch`, samples must agree in extent along axes that are not reduced: {tuple(source.shapes[i].tolist())} and "
+            f"{tuple(source.shapes[0].tolist())} in sample 0, reduced axes {axes}",
+        )
         return shapes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -8,7 +8,7 @@ from ...batch import Batch, storage_name
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType
 from ..accepts import CHOSEN, NUMBERS_AND_BOOL, Input, Output, argument, at_least
-from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
 from ..sequences.per_frame_arguments import Frames
 
@@ -103,10 +103,8 @@ class CoordTransform(KernelOperator):
         first = int(points.argmax())
         columns = int(source.shapes[first, -1])
         wrong = points & (source.shapes[:, -1] != columns)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            found = f"{source.shapes[i, -1]} and {columns}"
-            raise SampleError(i, f"points must have the same number of coordinates in the whole batch, got {found}")
+        rule = "points must have the same number of coordinates in the whole batch"
+        refuse_where(wrong, lambda i: f"{rule}, got {source.shapes[i, -1]} and {columns}")
         if not columns:
             raise SampleError(first, f"points must have at least one coordinate, got shape {tuple(source.shapes[first].tolist())}")
         return columns
@@ -146,9 +144,7 @@ def _matrix(arguments: Arguments, name: str, columns: int) -> np.ndarray:
 
 def _equal_matrices(batch: Batch, name: str, columns: int) -> np.ndarray:
     wrong = (batch.shapes != batch.shapes[:1]).any(axis=1) | (batch.shapes[:, 1] != columns)
-    if wrong.any():
-        i = int(np.flatnonzero(wrong)[0])
-        found, first = tuple(batch.shapes[i].tolist()), tuple(batch.shapes[0].tolist())
-        raise SampleError(i, f"`{name}` must be matrices of one shape with {columns} columns; got {found} (the first one: {first})")
+    rule, shapes = f"`{name}` must be matrices of one shape with {columns} columns", batch.shapes
+    refuse_where(wrong, lambda i: f"{rule}; got {tuple(shapes[i].tolist())} (the first one: {tuple(shapes[0].tolist())})")
     values = batch.values if batch.values is not None else [batch.sample(k) for k in range(len(batch))]
     return np.asarray(values, np.float32).reshape(len(batch), -1, columns)

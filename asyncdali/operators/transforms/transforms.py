@@ -10,7 +10,7 @@ from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, refuse_where, register
 from ..sequences.per_frame_arguments import Frames, agreed, folded, named_arguments, unfolded, unfolded_arguments
 
 _LAYOUT = "**"
@@ -186,9 +186,7 @@ class Rotation(_Transform):
             return _around(linear.astype(np.float32), _center(arguments, 2))
         axis = _numbers(arguments, "axis", 3).astype(np.float64)
         length = np.sqrt((axis * axis).sum(axis=1))
-        wrong = (length == 0) & (angle != 0)
-        if wrong.any():
-            raise SampleError(int(np.flatnonzero(wrong)[0]), "`axis` has no direction, got zeros")
+        refuse_where((length == 0) & (angle != 0), lambda _: "`axis` has no direction, got zeros")
         length = np.where(length == 0, 1, length)
         x, y, z = (axis / length[:, None]).T
         cross = np.zeros((len(axis), 3, 3))
@@ -217,9 +215,7 @@ class Shear(_Transform):
         factors = _numbers(arguments, name)
         if name == "angles":
             wrong = ~(np.abs(factors) <= 90).all(axis=1)
-            if wrong.any():
-                i = int(np.argmax(wrong))
-                raise SampleError(i, f"`angles` must be from -90 to 90 degrees, got {factors[i].tolist()}")
+            refuse_where(wrong, lambda i: f"`angles` must be from -90 to 90 degrees, got {factors[i].tolist()}")
             factors = np.tan(np.deg2rad(factors.astype(np.float64))).astype(np.float32)
         length = self._SIZES.get(factors.shape[1], 2 if not len(factors) else 0)
         if not length:

@@ -8,7 +8,7 @@ from ...batch import Batch
 from ...compiled.tables import Field, Table
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, listed
-from ..base import Arg, Arguments, Environment, Example, Iteration, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Example, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..samples import SampleOperator, stored
 
 REMAP = Table(
@@ -132,8 +132,6 @@ def _map_step(name: str, batch: Batch, extents: np.ndarray, frames: bool) -> np.
     wrong |= (batch.shapes[:, first + 2 :] != 1).any(axis=1)
     counts = batch.shapes[:, 0] if first else np.ones(len(batch), np.int64)
     wrong |= (counts != 1) & (counts != extents[:, 0])
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        image = extents[i, 0 if frames else 1 : 3]
-        raise SampleError(i, f"`{name}` has the shape {batch.shapes[i].tolist()}; the image has {image.tolist()}")
+    images = extents[:, 0 if frames else 1 : 3]
+    refuse_where(wrong, lambda i: f"`{name}` has the shape {batch.shapes[i].tolist()}; the image has {images[i].tolist()}")
     return np.where(counts == 1, 0, extents[:, 1] * extents[:, 2])

@@ -8,7 +8,7 @@ from ...batch import Batch, storage_name
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, Input, Output, argument, listed
-from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
 from ..sequences.per_frame_arguments import Frames
 from . import rotate_rules as rules
@@ -111,9 +111,7 @@ class Rotate(KernelOperator):
 
     def _matrix(self, axes: int, arguments: Arguments) -> np.ndarray:
         angle = arguments.scalars("angle")
-        if not np.isfinite(angle).all():
-            i = int(np.flatnonzero(~np.isfinite(angle))[0])
-            raise SampleError(i, f"the angle must be finite, got {angle[i]}")
+        refuse_where(~np.isfinite(angle), lambda i: f"the angle must be finite, got {angle[i]}")
         if axes == 2:
             return rules.rotation_2d(angle)
         if not arguments.given("axis"):
@@ -126,9 +124,7 @@ class Rotate(KernelOperator):
         still = (length == 0) & (arguments.scalars("angle") == 0)
         axis = np.where(still[:, None], np.array([0, 0, 1], np.float32), axis)
         wrong = ~(((length > 0) & (length < np.inf)) | still)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"argument `axis` must have a length other than zero, got {axis[i].tolist()}")
+        refuse_where(wrong, lambda i: f"argument `axis` must have a length other than zero, got {axis[i].tolist()}")
         return rules.rotation_3d(angle, axis)
 
     def _extents(self, spatial: np.ndarray, matrix: np.ndarray, arguments: Arguments, frames: Frames | None) -> np.ndarray:
@@ -140,10 +136,7 @@ class Rotate(KernelOperator):
                     "`size` must specify same number of dimensions as the input (excluding channels): "
                     f"{spatial.shape[1]}, got {size.shape[1]}"
                 )
-            wrong = ~((size > 0) & (size < 2**31)).all(axis=1)
-            if wrong.any():
-                i = int(np.flatnonzero(wrong)[0])
-                raise SampleError(i, f"Output size must be positive, got {size[i].tolist()}")
+            refuse_where(~((size > 0) & (size < 2**31)).all(axis=1), lambda i: f"Output size must be positive, got {size[i].tolist()}")
             if arguments.is_input("size"):  # As in DALI, only constants are rounded.
                 given = np.maximum(size.astype(np.int64), 1)
                 return given if frames is None else frames.largest(given)

@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import CHOSEN, Input, Output, argument
-from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Planned, Schema, Spec, refuse_where, register
 from ..sequences.per_frame_arguments import Frames
 from . import rotate_rules as rules
 from .rotate import Rotate
@@ -80,9 +80,7 @@ class WarpAffine(Rotate):
         fits = np.array([len(row) == length for row in rows], bool)
         if len(rows) and fits.all():
             fits = np.isfinite(np.array(rows)).all(axis=1)
-        if not fits.all():
-            wrong = int(np.argmin(fits))
-            raise SampleError(wrong, f"the transform must be {length} finite numbers, got {rows[wrong].tolist()}")
+        refuse_where(~fits, lambda i: f"the transform must be {length} finite numbers, got {rows[i].tolist()}")
         matrices = np.array(rows, np.float32).reshape(count, axes, axes + 1)
         linear, offset = matrices[:, :, :axes], matrices[:, :, axes]
         if not self.spec.constant("inverse_map"):
@@ -102,6 +100,4 @@ class WarpAffine(Rotate):
         return np.linalg.inv(linear.astype(np.float64)).astype(np.float32)
 
     def _refuse_flat(self, determinant: np.ndarray) -> None:
-        flat = determinant == 0
-        if flat.any():
-            raise SampleError(int(np.flatnonzero(flat)[0]), "the transform cannot be inverted: its determinant is 0")
+        refuse_where(determinant == 0, lambda _: "the transform cannot be inverted: its determinant is 0")

@@ -26,6 +26,7 @@ from ..base import (
     Spec,
     Step,
     no_explanation,
+    refuse_where,
     register,
 )  # fmt: skip
 from ..kernel_operator import KernelOperator, Kernels, Names
@@ -218,10 +219,10 @@ class WarpPerspective(KernelOperator):
         channels = shapes[:, layout.index("C")] if "C" in layout else np.ones(len(shapes), np.int64)
         fill = self._fill(channels, layout.endswith("CHW"))
         wrong = (source.shapes[:, at : at + 2] == 0).any(axis=1) & (shapes != 0).all(axis=1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            given, wanted = source.shapes[i].tolist(), shapes[i].tolist()
-            raise SampleError(i, f"an image without pixels, of shape {given}, cannot become one of shape {wanted}")
+        given, wanted = source.shapes, shapes
+        refuse_where(
+            wrong, lambda i: f"an image without pixels, of shape {given[i].tolist()}, cannot become one of shape {wanted[i].tolist()}"
+        )
         expanded = frames is not None and not is_sequence(source)
         if expanded:
             assert frames is not None
@@ -236,9 +237,7 @@ class WarpPerspective(KernelOperator):
             raise ValueError(f"the transforms must be FLOAT, got {batch.dtype.name}")
         shapes = batch.shapes[:, int(is_sequence(batch)) :]
         wrong = np.ones(count, bool) if shapes.shape[1] != 2 else (shapes != 3).any(axis=1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"the transform must have shape (3, 3), got {tuple(shapes[i].tolist())}")
+        refuse_where(wrong, lambda i: f"the transform must have shape (3, 3), got {tuple(shapes[i].tolist())}")
         return batch
 
     def _maps(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> np.ndarray:
@@ -259,19 +258,15 @@ class WarpPerspective(KernelOperator):
     @staticmethod
     def _size(arguments: Arguments) -> np.ndarray:
         size = np.floor(arguments.vectors("size", 2).astype(np.float64) + 0.5)
-        wrong = ~((size >= 1) & (size < 2**31)).all(axis=1)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"Output size must be positive, got {size[i].tolist()}")
+        refuse_where(~((size >= 1) & (size < 2**31)).all(axis=1), lambda i: f"Output size must be positive, got {size[i].tolist()}")
         return size.astype(np.int64)
 
     def _fill(self, channels: np.ndarray, planar: bool) -> list[tuple[float, ...]]:
         """The fill values of each sample: four values, of which OpenCV uses one per channel."""
         values = self.spec.constant("fill_value") or [0.0]
-        wrong = (channels < 1) | (channels > _MOST_CHANNELS)
-        if wrong.any() and not planar:
-            i = int(np.argmax(wrong))
-            raise SampleError(i, f"images must have 1 to {_MOST_CHANNELS} channels, got {int(channels[i])}")
+        if not planar:
+            wrong = (channels < 1) | (channels > _MOST_CHANNELS)
+            refuse_where(wrong, lambda i: f"images must have 1 to {_MOST_CHANNELS} channels, got {int(channels[i])}")
         if len(values) == 1:
             return [(values[0],) * _MOST_CHANNELS] * len(channels)
         wrong = channels != len(values)

@@ -9,6 +9,7 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ...batch import Batch
+from ...errors import refuse_where
 from ...operators.base import REQUIRED, Arg, CompiledJob, Environment, SampleError, Schema, Spec, Step, no_explanation, register
 from ...types import DALIDataType
 from ..base import READER_ARGS, Reading
@@ -200,9 +201,7 @@ class Caffe2Reader(LmdbReader):
         return int(kinds[0])
 
     def _check(self, indices: np.ndarray, wrong: np.ndarray, message: Callable[[int], str]) -> None:
-        if wrong.any():
-            sample = int(np.argmax(wrong))
-            raise SampleError(sample, f"{self.origin(int(indices[sample]))}: {message(sample)}")
+        refuse_where(wrong, lambda sample: f"{self.origin(int(indices[sample]))}: {message(sample)}")
 
     def _explain(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:

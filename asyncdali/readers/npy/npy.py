@@ -12,7 +12,7 @@ from ...codecs.npy_header_tables import NPY_HEADER
 from ...codecs.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ...compiled.addresses import address_of, zero_words
 from ...errors import explained
-from ...operators.base import Arg, Arguments, CompiledJob, Environment, PythonJob, SampleError, Schema, Spec, Step, register
+from ...operators.base import Arg, Arguments, CompiledJob, Environment, PythonJob, SampleError, Schema, Spec, Step, refuse_where, register
 from ...operators.crop.slice_rules import slice_windows
 from ...types.saturate import saturated
 from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading, place_aligned
@@ -221,22 +221,17 @@ class NumpyReader(ListedReader):
             return self._dtype(int(kinds[0]), indices, kinds), int(dimensions[0])
         found = {int(code): self._dtype(int(code), indices, kinds) for code in np.unique(kinds)}
         order = int(kinds[0])
-        other = np.array([found[int(code)] != found[order] for code in kinds])
-        if other.any():
-            sample = int(np.argmax(other))
-            raise SampleError(
-                sample,
-                "Inconsistent data: All samples in the batch must have the same data type. "
-                f'Got "{self._path(indices, 0)}" with data type {found[order]} and "{self._path(indices, sample)}" '
-                f"with {found[int(kinds[sample])]}",
-            )
-        if (dimensions != dimensions[0]).any():
-            sample = int(np.argmax(dimensions != dimensions[0]))
-            raise SampleError(
-                sample,
-                "Inconsistent data: All samples in the batch must have the same number of dimensions. "
-                f'Got "{self._path(indices, 0)}" with {dimensions[0]} and "{self._path(indices, sample)}" with {dimensions[sample]}',
-            )
+        refuse_where(
+            np.array([found[int(code)] != found[order] for code in kinds]),
+            lambda sample: "Inconsistent data: All samples in the batch must have the same data type. "
+            f'Got "{self._path(indices, 0)}" with data type {found[order]} and "{self._path(indices, sample)}" '
+            f"with {found[int(kinds[sample])]}",
+        )
+        refuse_where(
+            dimensions != dimensions[0],
+            lambda sample: "Inconsistent data: All samples in the batch must have the same number of dimensions. "
+            f'Got "{self._path(indices, 0)}" with {dimensions[0]} and "{self._path(indices, sample)}" with {dimensions[sample]}',
+        )
         return found[order], int(dimensions[0])
 
     def _dtype(self, code: int, indices: np.ndarray, kinds: np.ndarray) -> np.dtype:
@@ -249,14 +244,11 @@ class NumpyReader(ListedReader):
     def _check_sizes(self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, width: int) -> None:
         volume, absurd = data_bytes(shapes, width)
         data = rows[:, word.file_bytes] - rows[:, word.data]
-        wrong = absurd | (volume > data)
-        if wrong.any():
-            sample = int(np.argmax(wrong))
-            raise SampleError(
-                sample,
-                f"Failed to read file: {self._path(indices, sample)}: the header declares {volume[sample]:.0f} bytes of data, "
-                f"the file has {data[sample]}",
-            )
+        refuse_where(
+            absurd | (volume > data),
+            lambda sample: f"Failed to read file: {self._path(indices, sample)}: the header declares {volume[sample]:.0f} bytes of data, "
+            f"the file has {data[sample]}",
+        )
 
     def _regions(self, arguments: Arguments, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(anchors, extents) of the requested region of each array."""
