@@ -44,6 +44,7 @@ class NoCompiler(RuntimeError):
         super().__init__(
             "numba_function(device='gpu') needs Numba's compiler for CUDA (numba.cuda with libNVVM), which cannot be used here: "
             f"{type(reason).__name__}: {reason}. Install it with pip install asyncdali[numba-cuda12] or asyncdali[numba-cuda13]"
+            + (" numpy<2.5 (numba-cuda 0.30 does not go with newer NumPy)" if isinstance(reason, AttributeError) else "")
         )
 
 
@@ -73,7 +74,9 @@ def compiled(
     try:
         ptx, _ = cuda.compile_ptx(function, void(*kinds), cc=capability, **options)
     except Exception as error:
-        if isinstance(error, (ImportError, OSError)) or type(error).__name__.endswith("SupportError"):  # NvvmSupportError and similar.
+        # NvvmSupportError and similar. An AttributeError is Numba's own (numba-cuda 0.30 needs a name that NumPy 2.5 does not have):
+        # Numba reports an unknown attribute in the user's function as a TypingError.
+        if isinstance(error, (ImportError, OSError, AttributeError)) or type(error).__name__.endswith("SupportError"):
             raise NoCompiler(error) from error
         raise RuntimeError(f"`run_fn` cannot be compiled for the GPU: {type(error).__name__}: {error}") from error
     text = ptx.decode() if isinstance(ptx, bytes) else ptx

@@ -162,6 +162,17 @@ def test_arguments():
     ]
 
 
+def test_a_numba_that_does_not_go_with_numpy(monkeypatch):
+    """numba-cuda 0.30 uses a name that NumPy 2.5 does not have. The error says what to install."""
+
+    def fails(*args, **options):
+        raise AttributeError("module 'numpy' has no attribute 'row_stack'")
+
+    monkeypatch.setattr(numba_cuda, "compile_ptx", fails)
+    with pytest.raises(numba_function_gpu_kernels.NoCompiler, match=r"row_stack'\. Install it with pip install .* numpy<2\.5"):
+        numba_function_gpu_kernels.compiled(doubled, {}, DTYPES, NDIMS, (9, 0))
+
+
 def has_compiler():
     try:
         numba_function_gpu_kernels.compiled(doubled, {}, DTYPES, NDIMS, (7, 5))
