@@ -140,8 +140,8 @@ class CudaMemory:
         with self.device.entered():
             commands = self._commands(stream)
             self.device.order([batch], commands.stream)
-            for to, at, size in pieces(target, batch):
-                commands.copy(to, at, size)
+            passing: list[DeviceBuffer] = []  # the pool waits for the stream before it lends their memory again
+            self.device.copy_samples(target, batch, commands, passing)
             commands.perform()
             if blocking or stream is None:
                 self.device.driver.stream_synchronize(commands.stream)

@@ -19,12 +19,13 @@ from ...compiled.places import lay_out, to_addresses
 from ...compiled.tables import Handle, table_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, Reports, WorkerState, WorkerThreads
-from .arrays import CudaMemory, buffers_of, pending_events
+from .arrays import CudaMemory, buffers_of, pending_events, pieces
 from .command_kernels import perform
 from .commands import Commands
 from .driver import Driver
 from .fed_arrays import FedArrays
 from .gates import CompletionGate, CompletionWatch
+from .gather import copy_launch
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, PinnedMemory, pinned_pool
 from .timing import StreamTimes
@@ -39,6 +40,8 @@ _PADDING = [(0,) * (-k % _WORDS) for k in range(_WORDS)]
 _SPARE = 8.0
 _HELD_BYTES = 1 << 19
 """Uploads up to this size are written with the interpreter lock held. A busy thread keeps the lock for 5 ms."""
+_SMALL_SAMPLE = 64 << 10
+"""Mean bytes of samples that are gathered before they are copied to the host. A larger copy takes longer than its call."""
 MAX_KEPT = 16
 """A stream may be this many iterations behind the host before its thread waits."""
 
@@ -115,17 +118,20 @@ class CudaStream:
 class _Entered:
     """See :meth:`CudaDevice.entered`. Not a generator, because ``contextlib`` takes 1 us longer and each ``run()`` enters twice."""
 
-    __slots__ = ("_before", "_driver", "_index")
+    __slots__ = ("_before", "_device")
 
-    def __init__(self, driver: Driver, index: int):
-        self._driver, self._index = driver, index
+    def __init__(self, device: CudaDevice):
+        self._device = device
 
     def __enter__(self) -> None:
-        self._before = self._driver.current()
-        self._driver.use(self._index)
+        device = self._device
+        self._before = before = device.driver.current()
+        if before != device.context:  # programs with one GPU have it already
+            device.driver.use(device.index)
 
     def __exit__(self, *exc: object) -> None:
-        self._driver.restore(self._before)
+        if self._before != self._device.context:
+            self._device.driver.restore(self._before)
 
 
 class CudaDevice:
@@ -143,6 +149,8 @@ class CudaDevice:
         self.driver = driver
         self.index = index
         driver.use(index)
+        self.context = driver.current()
+        """The device's context, which all of the process share. A thread has chosen the device if this is its current context."""
         self.events = Events(driver, index)
         self.pool = DevicePool(driver, index, self.events)
         # Pinned memory is expensive to get, so free blocks stay in the pool.
@@ -190,7 +198,7 @@ class CudaDevice:
 
     def entered(self) -> AbstractContextManager[None]:
         """Make this the calling thread's device within the block. Then restore the previous one, because the thread is the user's."""
-        return _Entered(self.driver, self.index)
+        return _Entered(self)
 
     def pin(self, address: int, size: int) -> PinnedMemory:
         """Page-lock host memory that this process did not allocate, until the returned object is dropped."""
@@ -277,6 +285,39 @@ class CudaDevice:
         passing.append(buffer)
         context = address + tables.start
         return staged, [context + 8 * begin for begin in tables.begins]
+
+    def copy_samples(
+        self, target: int, batch: Batch, commands: Commands, passing: list[DeviceBuffer], to_device: bool = False, pinned: bool = False
+    ) -> None:
+        """Add the copies that place the samples of `batch`, one after another, at `target`. `to_device`: the target is in device memory.
+
+        A call per sample takes longer than the copy of a small sample. So samples in device memory are gathered by one launch, and one copy
+        takes them to the host. Device memory is appended to `passing`. `pinned` as in :meth:`Commands.copy`.
+        """
+        parts = pieces(target, batch)
+        size = sum([part[2] for part in parts])
+        apart = len(parts) > 1 and (to_device or size <= _SMALL_SAMPLE * len(parts)) and buffers_of(batch.memory_owner)
+        if not apart:
+            for to, at, part in parts:
+                commands.copy(to, at, part, pinned)
+            return
+        gathered = target
+        if not to_device:
+            buffer = self.pool.allocate(size, commands)
+            passing.append(buffer)
+            gathered = buffer.address
+        targets, sources, sizes = np.array(parts, np.int64).T.copy()
+        launch = copy_launch(sources, targets + (gathered - target), sizes)
+        tables = Tables([launch])
+        table = self.pool.allocate(tables.total_bytes, commands)
+        passing.append(table)
+        written = np.empty(tables.upload_bytes, np.uint8)
+        tables.write(address_of(written), table.address)
+        commands.copy(table.address, address_of(written), len(written))  # pageable: the driver has read it when the call returns
+        commands.keep(written)
+        commands.launch(self.function(launch.kernel), launch.grid, launch.block, launch.shared, table.address + tables.start)
+        if not to_device:
+            commands.copy(target, gathered, size, pinned)
 
     def launch_all(self, launches: Sequence[tuple[object, Launch, Any]], commands: Commands, passing: list[DeviceBuffer]) -> object:
         """Add launches, given as (owner, launch, compiled kernel), to `commands`: one upload with all their tables, then the kernels.

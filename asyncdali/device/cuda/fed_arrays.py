@@ -107,7 +107,7 @@ class FedArrays:
             source = Batch(places.shapes, kind, "", places.addresses, device="gpu")
             # All of CuPy's arrays name the current stream.
             lender = self._named(values[0], array_interface(values[0])) if stream is None else stream
-            source.owner = [self._borrowed(list(values), places.size, LEGACY_STREAM if lender is None else lender)]
+            source.owner = self._borrowed(list(values), places.size, LEGACY_STREAM if lender is None else lender)
             if not no_copy:
                 return self._copied(source, {lender})
             source.reused = True
@@ -207,10 +207,13 @@ class FedArrays:
         copy = Batch(source.shapes, source.dtype, source.layout, device="gpu", source_info=source.source_info)
         commands = Commands(self._driver, self._handle)
         buffer = device.pool.allocate(int(source.sizes().sum()), commands)
-        commands.perform()
         copy.place(buffer, buffer.address)
-        device.memory.copy_samples(buffer.address, source, self._handle, blocking=False)
-        buffer.ready = device.events.record(self._handle)
+        device.order([source], self._handle)
+        passing: list[DeviceBuffer] = []
+        device.copy_samples(buffer.address, source, commands, passing, to_device=True)
+        buffer.ready = device.events.last(commands)
+        for part in passing:
+            part.passed(self._handle, buffer.ready)
         with self._lock:
             self._kept.append((source.memory_owner, [buffer.ready]))
         for lender in lenders:

@@ -162,11 +162,10 @@ class _Marks:
     def __init__(self, device: CudaDevice, rows: np.ndarray, commands: Commands):
         """Write the marks, before the batch."""
         self._device, self._count = device, len(rows)
-        self._flags = device.pool.allocate(self._count, commands)
-        self._found = device.staging.allocate(self._count)
+        self._found = device.staging.allocate(self._count)  # a kernel writes to it: pinned memory has this address on the device, too
         self._found[:] = 0
-        self._passing = [self._flags]
-        entries = MARKS.entries(places=rows, found=self._flags.address, samples=self._count)
+        self._passing: list[DeviceBuffer] = []
+        entries = MARKS.entries(places=rows, found=address_of(self._found), samples=self._count)
         self._launch = launch = Launch(_MARK, entries, grid_of(16 * self._count, 1))
         self._staged, (self._table,) = device.upload([launch], commands, self._passing)  # both kernels read it
         self._add(_MARK, commands)
@@ -178,7 +177,6 @@ class _Marks:
     def find(self, commands: Commands) -> None:
         """Look for the marks, behind the batch."""
         self._add(_FIND, commands)
-        commands.copy(address_of(self._found), self._flags.address, self._count, pinned=True)
 
     def passed(self, stream: int, event: CudaEvent) -> None:
         """`event` is behind the work on `stream`."""

@@ -17,7 +17,7 @@ from asyncdali_workers import limits
 from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...compiled.places import lay_out, to_addresses
-from ...device.cuda.arrays import buffers_of, pieces
+from ...device.cuda.arrays import buffers_of
 from ...device.cuda.device import CudaStream
 from ...device.cuda.driver import DriverError
 from ...device.cuda.fusion import fused
@@ -164,7 +164,7 @@ class DeviceSegmentRun(SegmentRun):
         planned = super()._plan(built, inputs, arguments, iteration)
         if built.hands_out_samples:
             self._split.update(id(batch.addresses) for batch in inputs)
-        if any(step.launches is None for step in planned.steps):
+        if planned.steps and any(step.launches is None for step in planned.steps):
             if built.planned.spec.device != "mixed":
                 raise NotImplementedError(
                     f"{built.planned.spec.schema.name} has no CUDA kernel for these arguments or this input; give it CPU inputs, or set "
@@ -405,8 +405,7 @@ class DeviceSegmentRun(SegmentRun):
         if source.contiguous:
             commands.copy(start, int(source.addresses[0]), size, pinned)
             return [source.memory_owner]
-        for to, at, part in pieces(start, source):
-            commands.copy(to, at, part, pinned)
+        self._device.copy_samples(start, source, commands, self._passing, pinned=pinned)
         return [source.memory_owner]
 
     def _gathered(self, keep: list[object]) -> Launches:

@@ -106,6 +106,73 @@ class Dlpack:
         return array.map(function)
 
 
+# ------------------------------------------------------------------------------------------------------------- samples apart
+
+
+def pieces_of(iteration, extent):
+    """Samples of odd sizes; the second is empty."""
+    return [np.full((0 if k == 1 else 7 + 3 * k, extent), iteration * BATCH + k, np.uint8) for k in range(BATCH)]
+
+
+@pytest.mark.parametrize("extent, per_batch", [(5, {"copy": 2, "launch": 1}), (90_000, {"copy": 3, "launch": 0})])
+def test_small_samples_apart_are_fetched_together(cuda, extent, per_batch):
+    """Samples of the user go to the host with one launch and one copy beside that of its table; large samples with a copy each."""
+    lender, asked = Lender(cuda), iter(range(100))
+
+    def source():
+        k = next(asked)
+        return [lender(sample) for sample in pieces_of(k, extent)]
+
+    pipe = built(lambda: fn.external_source(source, device="gpu", no_copy=True).cpu())
+    pipe.run()
+    pipe._core.session.wait_all()
+    before = dict(cuda.calls)
+    for k in range(1, 4):
+        for made, expected in zip(pipe.run()[0], pieces_of(k, extent), strict=True):
+            np.testing.assert_array_equal(np.array(made), expected)
+    pipe._core.session.wait_all()
+    pipe.close()
+    assert {name: (cuda.calls[name] - before.get(name, 0)) / 3 for name in per_batch} == per_batch
+
+
+@pytest.mark.parametrize("extent", [5, 90_000])
+def test_samples_of_the_user_are_copied_with_one_launch(cuda, extent):
+    lender, asked = Lender(cuda), iter(range(100))
+
+    def source():
+        k = next(asked)
+        return [lender(sample) for sample in pieces_of(k, extent)]
+
+    pipe = built(lambda: fn.external_source(source, device="gpu"))
+    pipe.run()
+    pipe._core.session.wait_all()
+    before = dict(cuda.calls)
+    outputs = [pipe.run()[0] for _ in range(3)]
+    pipe._core.session.wait_all()
+    counted = [(cuda.calls[name] - before.get(name, 0)) / 3 for name in ("copy", "launch")]
+    for k, output in enumerate(outputs, 1):
+        for made, expected in zip(contents(output), pieces_of(k, extent), strict=True):
+            np.testing.assert_array_equal(made, expected)
+    pipe.close()
+    assert counted == [1, 1]
+
+
+def test_a_part_of_a_list_is_gathered_for_the_host(cuda):
+    pipe = built(lambda: fn.external_source(lambda: pieces_of(0, 5), device="gpu"))
+    (output,) = pipe.run()
+    before = dict(cuda.calls)
+    part = output[::3]
+    for made, expected in zip(contents(part), pieces_of(0, 5)[::3], strict=True):
+        np.testing.assert_array_equal(made, expected)
+    assert cuda.calls["launch"] - before.get("launch", 0) == 1
+    expected = np.concatenate([sample.ravel() for sample in pieces_of(0, 5)[::3]]).tobytes()
+    target = cuda.malloc(len(expected))
+    output[::3].copy_to_external(target)
+    assert ctypes.string_at(target, len(expected)) == expected
+    cuda.free(target)
+    pipe.close()
+
+
 # --------------------------------------------------------------------------------------------------------------------- host data
 
 
