@@ -15,6 +15,7 @@ import numpy as np
 
 from ...compiled.addresses import address_of
 from ...compiled.job_tables import FLAGS, JOB
+from ...compiled.tables import table_of
 from . import command_tables as tables
 from .driver import DriverError
 from .nvjpeg_library import NvjpegError
@@ -139,7 +140,7 @@ class Commands:
         brief = self._brief and self._count <= _FEW_COMMANDS
         self._brief, self._count = True, 0
         try:
-            self._driver.perform(np.array(words, np.int64), brief)
+            self._driver.perform(table_of(words), brief)
         except DriverError as error:
             raise _explained(error, owners, calls) from None
         for buffer in buffers:

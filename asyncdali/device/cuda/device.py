@@ -295,11 +295,11 @@ class CudaDevice:
         takes them to the host. Device memory is appended to `passing`. `pinned` as in :meth:`Commands.copy`.
         """
         parts = pieces(target, batch)
-        size = sum([part[2] for part in parts])
+        size = sum([count for _, _, count in parts])
         apart = len(parts) > 1 and (to_device or size <= _SMALL_SAMPLE * len(parts)) and buffers_of(batch.memory_owner)
         if not apart:
-            for to, at, part in parts:
-                commands.copy(to, at, part, pinned)
+            for to, at, count in parts:
+                commands.copy(to, at, count, pinned)
             return
         gathered = target
         if not to_device:

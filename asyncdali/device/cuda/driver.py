@@ -299,12 +299,14 @@ class CupyDriver:
             return None
         if tuples.count(tuples[0]) == count:
             shapes, size = dense_shapes(count, tuples[0]), count * values[0].nbytes
+            if not size:
+                return None
         elif set(map(len, tuples)) == {ndim}:
-            shapes = np.fromiter(chain.from_iterable(tuples), np.int64, count * ndim).reshape(count, ndim)
-            size = sum(map(_SIZE, values))
+            sizes = list(map(_SIZE, values))
+            if 0 in sizes:
+                return None
+            shapes, size = np.fromiter(chain.from_iterable(tuples), np.int64, count * ndim).reshape(count, ndim), sum(sizes)
         else:
-            return None
-        if not shapes.all():
             return None
         addresses = np.fromiter(map(_ADDRESS, values), np.int64, count)
         return ArrayPlaces(addresses, shapes, values[0].dtype, set(map(_DEVICE, values)), size)

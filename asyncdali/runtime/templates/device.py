@@ -14,7 +14,7 @@ import numpy as np
 
 from ...batch import Batch, Extents
 from ...compiled.addresses import address_of
-from ...compiled.tables import Handle
+from ...compiled.tables import Handle, table_of
 from ...device.cuda.device import CudaDevice, Tables
 from ...device.cuda.fusion import fused
 from ...device.cuda.memory import DeviceBuffer
@@ -133,10 +133,10 @@ class _Copied:
 
 
 class DeviceTemplate:
-    """The launches of a segment for inputs with one key. The bases of addresses are the upload, inputs (the samples of those that are not
-    contiguous), and the memory of outputs."""
+    """The launches of a segment for inputs with one key. The bases of addresses are the upload, the memory of outputs, and inputs (the
+    samples of those that are not contiguous)."""
 
-    __slots__ = ("_inputs", "_launches", "_outputs", "_places", "_relocate", "_template", "_total", "_upload")
+    __slots__ = ("_copied", "_inputs", "_launches", "_outputs", "_places", "_relocate", "_template", "_total", "_upload")
 
     def __init__(self, outline: Outline, launches: Sequence[tuple[Built, Launch]], device: CudaDevice):
         """TypeError if the tables are too large, or have addresses that are not declared."""
@@ -149,23 +149,22 @@ class DeviceTemplate:
         self._outputs = [_Copied(output) for output in outline.outputs]
         bases: dict[int, int] = {}  # by edge: the number of the first base
         self._inputs: list[tuple[int, bool]] = []
-        count = 1
+        count = 1 + len(self._outputs)
         read = dict.fromkeys(entry.of for _, launch in launches for entry in launch.context if isinstance(entry, Handle))
         picked = {entry.of for _, launch in launches for entry in launch.context if isinstance(entry, Handle) and entry.samples is not None}
         if not picked.isdisjoint(output.edge for output in self._outputs):
             raise TypeError("a launch picks samples that this segment makes")  # a launch may be left out for its only reader
-        for edge, view in outline.inputs.items():
+        for edge, view in sorted(outline.inputs.items(), key=lambda item: not item[1].contiguous):
             if edge in read:
                 if view._elements is not None or not len(view):
                     raise TypeError("an input is in the host's memory, or empty")
                 bases[edge] = count
                 self._inputs.append((edge, view.contiguous))
                 count += 1 if view.contiguous else len(view)
-        for output in self._outputs:
-            bases[output.edge] = count
-            count += 1
+        bases.update((output.edge, number) for number, output in enumerate(self._outputs, 1))
         block, places = self._block(tables, outline, bases)
         self._template, self._places = block, np.array(places, np.int64).reshape(-1, 2)
+        self._copied = len(block), address_of(self._template), address_of(self._places)
         self._upload, self._total = tables.upload_bytes, tables.total_bytes
         functions = [device.function(launch.kernel) for _, launch in launches]
         self._launches = [
@@ -216,26 +215,30 @@ class DeviceTemplate:
         staged = device.staging.lend(self._upload)
         upload = device.pool.allocate(self._total, commands)
         passing.append(upload)
-        bases = [np.array([upload.address], np.int64)]
-        for edge, contiguous in self._inputs:
-            addresses = edges[edge].addresses
-            bases.append(addresses[:1] if contiguous else addresses)
-        buffers = []
+        known = [upload.address]
         for output in self._outputs:
             of, extents = output.batch, output.extents
             try:
                 buffer = device.pool.allocate(extents.total, commands)
             except MemoryError as error:
                 raise TooLargeOutput(output.built, error) from None
-            buffers.append(buffer.address)
+            known.append(buffer.address)
             made.append(buffer)
             batch = Batch(of.shapes, of.dtype, of.layout, extents.offsets + buffer.address, buffer, contiguous=True, device="gpu")
             if output.origins is not None:
                 batch.source_info = edges[output.origins].source_info
             edges[output.edge] = batch
-        found = np.concatenate([*bases, np.array(buffers, np.int64)])
-        at, words, places = staged.address, len(self._template), self._places
-        self._relocate(at, words, address_of(self._template), address_of(places), address_of(found), len(places))
+        apart = []
+        for edge, contiguous in self._inputs:
+            if contiguous:
+                known.append(edges[edge].first_address)
+            else:
+                apart.append(edges[edge].addresses)
+        found = table_of(known)
+        if apart:
+            found = np.concatenate([found, *apart])
+        at, (words, template, places) = staged.address, self._copied
+        self._relocate(at, words, template, places, address_of(found), len(self._places))
         commands.copy(upload.address, at, self._upload, pinned=True)
         for owner, function, grid, block, shared, begin in self._launches:
             commands.record_for(owner)
