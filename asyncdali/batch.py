@@ -88,7 +88,7 @@ class ReadOnlyMemory:
 
     __slots__ = ("kept",)
 
-    def __init__(self, *kept: Any):
+    def __init__(self, *kept: object):
         self.kept = kept
 
 
@@ -107,7 +107,7 @@ class AddressView:
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: Any, read_only: bool = False):
+    def __init__(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: object, read_only: bool = False):
         self.owner = owner
         self.__array_interface__ = {
             "data": (address, read_only),
@@ -125,7 +125,7 @@ class _View:
 
     __slots__ = ("dtype", "owner", "starts", "stops", "whole")
 
-    def __init__(self, batch: Batch, owner: Any):
+    def __init__(self, batch: Batch, owner: object):
         self.owner = owner
         self.dtype = storage_dtype(batch.dtype)
         first, self.starts, self.stops = _extent_of_one(batch) if len(batch.shapes) == 1 else _extent(batch)
@@ -400,7 +400,7 @@ class Batch:
         if total >= limits.CHECKED:
             self.granted(lambda size: limits.check(size, "the batch"), total, sizes)
 
-    def place(self, memory: Any, address: int | None = None, sizes: np.ndarray | None = None) -> None:
+    def place(self, memory: object, address: int | None = None, sizes: np.ndarray | None = None) -> None:
         """Place the samples one after another in `memory`: a uint8 array of at least ``sizes().sum()`` bytes, or any owner of that many
         bytes at `address`. `sizes`: if they are already known."""
         if sizes is None:
@@ -412,7 +412,7 @@ class Batch:
         self.owner = memory
         self.contiguous = True
 
-    def place_dense(self, owner: Any, address: int) -> None:
+    def place_dense(self, owner: object, address: int) -> None:
         """Like :meth:`place`, for samples of one shape. The addresses are computed at first use."""
         self._first, self.owner, self.contiguous = address, owner, True
 

@@ -14,12 +14,15 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .messages.status_line import StatusLine
 from .system.processes import python_command
+
+if TYPE_CHECKING:
+    from .data_node import DataNode
 
 BATCH = 28
 """Does not divide the 64 pictures: any number of batches below ends in the middle of an epoch, unless it is a multiple of 16."""
@@ -34,7 +37,7 @@ def training_pipeline(folder: str, threads: int, checkpoint: bytes | None = None
     from . import fn, pipeline_def, types
 
     @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None, seed=42, enable_checkpointing=True)
-    def training() -> Any:
+    def training() -> tuple[DataNode, DataNode]:
         jpegs, labels = fn.readers.file(file_root=folder, random_shuffle=True, name="reader")
         images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
         images = fn.resize(images, size=[224, 224])

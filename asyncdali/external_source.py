@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .data_node import DataNode
 from .errors import ArgumentTypeError, OperatorError, OperatorValueError, refused
@@ -16,6 +16,9 @@ from .sources.group import Group
 from .sources.kinds import SourceKind, get_callback_from_source
 from .types import DALIDataType
 from .types.conversions import given_dtype
+
+if TYPE_CHECKING:
+    from .operators.schema import Schema
 
 _PARALLEL_ONLY = ("prefetch_queue_depth", "bytes_per_sample_hint")
 
@@ -386,7 +389,7 @@ class ExternalSource(DaliAttributes):
         return "asyncdali.ops.ExternalSource"
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> Schema:
         """The operator's declaration."""
         return ExternalInput.schema
 

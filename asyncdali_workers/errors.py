@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
 
 from .exceptions import Told, both, described, rebuilt, retold, trace_of
 
@@ -21,7 +21,7 @@ class WorkerCallbackError(Told, WorkerError):
     If its own exception is known, this error is also an instance of its class.
     """
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[str], WorkerCallbackError], tuple[str]]:
         return _plain, (str(self),)  # the combined class exists only in this process
 
 

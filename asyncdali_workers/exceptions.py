@@ -147,7 +147,7 @@ def _node(error: BaseException, budget: _Budget, number_of: Callable[[BaseExcept
     return node
 
 
-def _arguments(error: BaseException) -> tuple[Any, ...]:
+def _arguments(error: BaseException) -> tuple[object, ...]:
     found = BaseException.args.__get__(error)  # type: ignore[attr-defined]
     return found[:64] if isinstance(found, tuple) else ()
 
@@ -193,7 +193,7 @@ def _slots(kind: Any) -> dict[str, Any]:
     return found
 
 
-def _or_text(value: Any, budget: _Budget, plain: Callable[[Any], Any]) -> Any:
+def _or_text(value: Any, budget: _Budget, plain: Callable[[Any], Any]) -> object:
     """A value as JSON data. A value that is no plain data becomes its text, so that the others keep their places."""
     try:
         return budget.take(plain(value))
@@ -201,7 +201,7 @@ def _or_text(value: Any, budget: _Budget, plain: Callable[[Any], Any]) -> Any:
         return ["str", _shown(value)]
 
 
-def _or_none(value: Any, budget: _Budget, plain: Callable[[Any], Any]) -> Any:
+def _or_none(value: Any, budget: _Budget, plain: Callable[[Any], Any]) -> object:
     """A value as JSON data, or None: an attribute that cannot be carried exists, but is empty."""
     try:
         return budget.take(plain(value))
@@ -209,14 +209,14 @@ def _or_none(value: Any, budget: _Budget, plain: Callable[[Any], Any]) -> Any:
         return None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     try:
         return _cut(repr(value), 400)
     except _FAILURES:
         return f"<{type(value).__name__}>"
 
 
-def _plain(value: Any, deep: int = 0, *, number_of: Callable[[BaseException | None], int | None]) -> Any:
+def _plain(value: Any, deep: int = 0, *, number_of: Callable[[BaseException | None], int | None]) -> object:
     """A value as JSON data: scalars as they are, everything else as [kind, content]. _Unplain if it is something else."""
     kind = type(value)
     if value is None or kind is bool or kind is float:
@@ -259,7 +259,7 @@ def _plain(value: Any, deep: int = 0, *, number_of: Callable[[BaseException | No
 # ------------------------------------------------------------------------------------------------------------- data -> exception
 
 
-def rebuilt(data: Any, fallback: type[Exception], local: bool = True) -> Exception:
+def rebuilt(data: object, fallback: type[Exception], local: bool = True) -> Exception:
     """The exception that :func:`described` described. `fallback` is a subclass of :class:`Told`.
 
     `local`: the other process works for this one, so its main program is this one's.
@@ -332,7 +332,7 @@ def _is_list(value: Any, good: Callable[[Any], bool]) -> bool:
     return isinstance(value, list) and all(map(good, value))
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
@@ -487,7 +487,7 @@ def _telling(error: Any, node: dict[str, Any], fallback: type[Exception]) -> Any
     return retold(error, node["text"], fallback)
 
 
-def _value(data: Any, made: list[Any], deep: int = 0) -> Any:
+def _value(data: Any, made: list[Any], deep: int = 0) -> object:
     """The value that :func:`_plain` encoded. ValueError for other data."""
     if deep > _DEEPEST:  # data from elsewhere must not reach the interpreter's limit of recursion
         raise ValueError("no value of an exception: it is nested too deeply")

@@ -82,7 +82,7 @@ def without(suite: Sequence[Augmentation], excluded: Sequence[str] | None, calle
     return [augmentation for augmentation in suite if augmentation.name not in excluded]
 
 
-def warp_arguments(suite: Sequence[Augmentation], fill_value: object, interp_type: object, shape: object) -> dict[str, Any]:
+def warp_arguments(suite: Sequence[Augmentation], fill_value: object, interp_type: object, shape: object) -> dict[str, object]:
     """The given arguments of warps that some augmentation of the suite reads."""
     from .core._args import named_parameters
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import enum
 import gc
 from types import ModuleType
-from typing import Any
 
 from ..device import allocator
 from ..messages.absent import NO_LIBRARIES, refuser
@@ -316,6 +315,6 @@ _absent = refuser("asyncdali.backend", {
 })  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """`__cuda_version__` is :func:`GetCudaVersion`, found out at the first use: asyncdali is not compiled for one version of CUDA."""
     return GetCudaVersion() if name == "__cuda_version__" else _absent(name)

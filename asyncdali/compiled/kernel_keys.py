@@ -194,7 +194,7 @@ def _wrapped(value: object, parts: list[str], used: list[object]) -> None:
 
 
 @functools.cache
-def _around(value: object) -> tuple[str, Any]:
+def _around(value: object) -> tuple[str, object]:
     """The text of an object that may wrap a function, and that function."""
     for attribute in ("py_func", "_defn", "_function"):
         function = getattr(value, attribute, None)

@@ -27,7 +27,7 @@ class _Model(models.PrimitiveModel):
         super().__init__(manager, own, vector_ir(own.kind))
 
 
-def _declare(symbol: Any) -> None:
+def _declare(symbol: object) -> None:
     @infer_global(symbol)
     class _Operation(AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:

@@ -159,7 +159,9 @@ class Compiled:
 
     __slots__ = ("_address", "_call", "_count", "_function", "_held", "_keep", "_variant", "brief")
 
-    def __init__(self, function: Callable[..., Any], argument_count: int, variant: tuple[Any, ...] | None = None, brief: bool = False):
+    def __init__(
+        self, function: Callable[..., object], argument_count: int, variant: tuple[object, ...] | None = None, brief: bool = False
+    ):
         self._function = function
         self.brief = brief
         self._variant = variant
@@ -281,7 +283,7 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def compiled(argument_count: int, brief: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
+def compiled(argument_count: int, brief: bool = False) -> Callable[[Callable[..., object]], Compiled]:
     """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (cached on disk in the user's cache folder).
 
     `brief`: it takes microseconds and never waits. Reacquiring the GIL from a busy thread would take longer.
@@ -293,7 +295,7 @@ def compiled(argument_count: int, brief: bool = False) -> Callable[[Callable[...
     return decorate
 
 
-def step_variant(*key: Any) -> Callable[[Callable[..., Any]], Compiled]:
+def step_variant(*key: Any) -> Callable[[Callable[..., object]], Compiled]:
     """Decorator for a step made by a factory (a closure over other compiled functions). `key` names the variant in the disk cache."""
 
     def decorate(function: Callable[..., object]) -> Compiled:
@@ -313,7 +315,7 @@ step = compiled(3)
 """Decorator for ``step(context, sample, thread) -> status``; see the package docstring."""
 
 
-def callback(function: Callable[..., Any]) -> _CFunction:
+def callback(function: Callable[..., object]) -> _CFunction:
     """Compile ``f(int64) -> void`` as a callback of a C library: an object with an ``address``, to be kept while it may be called."""
     try:
         with waiting.needed():

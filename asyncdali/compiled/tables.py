@@ -121,7 +121,7 @@ class Table:
 
     # ------------------------------------------------------------------------------------------------------------- values
 
-    def make(self, **values: Any) -> tuple[np.ndarray, list[Any]]:
+    def make(self, **values: Any) -> tuple[np.ndarray, list[object]]:
         """The table for a compiled step as int64[words], and the arrays to keep alive while it is used. Raises as :meth:`entries`."""
         return laid_out(self.entries(**values))
 
@@ -191,7 +191,7 @@ class Declared:
 
     __slots__ = ("entries",)
 
-    def __init__(self, entries: tuple[Any, ...]):
+    def __init__(self, entries: tuple[object, ...]):
         self.entries = entries
 
 
@@ -205,7 +205,7 @@ class Kept(list[Any]):
         self.table, self.words, self.entries = table, words, entries
 
 
-def laid_out(entries: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
+def laid_out(entries: Sequence[Any]) -> tuple[np.ndarray, list[object]]:
     """int64[words] of integers and of arrays (as addresses), and the arrays to keep alive. A tuple is a table itself: its address.
 
     With a :class:`Handle` among the values the table is :class:`Declared`."""
@@ -219,7 +219,7 @@ def laid_out(entries: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:
     return table, Kept(arrays, table, words, entries)
 
 
-def _has_handles(entries: Iterable[Any]) -> bool:
+def _has_handles(entries: Iterable[object]) -> bool:
     return any(isinstance(value, (Handle, Declared)) or (isinstance(value, tuple) and _has_handles(value)) for value in entries)
 
 

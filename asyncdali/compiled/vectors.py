@@ -26,6 +26,8 @@ from .target import processor_has
 if TYPE_CHECKING:
     from numba.core.base import BaseContext
 
+    from .kinds import Intrinsic
+
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
@@ -447,7 +449,7 @@ _BY_COUNT: dict[int, Callable[[Any, Callable[..., Any]], Callable[..., Any]]] = 
 }
 
 
-def function_of(sig: Any, codegen: Callable[..., Any]) -> Any:
+def function_of(sig: Any, codegen: Callable[..., Any]) -> Intrinsic:
     """A function for kernels with one signature, made of LLVM instructions by `codegen`. Arguments are converted to its types."""
     return intrinsic(_BY_COUNT[len(sig.args)](sig, codegen))
 

@@ -11,7 +11,6 @@ import contextlib
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from asyncdali_workers import limits
@@ -44,7 +43,7 @@ class PooledBuffer(BlockOwner):
         self.nbytes = size  # the block may be larger
 
     @property
-    def __array_interface__(self) -> dict[str, Any]:
+    def __array_interface__(self) -> dict[str, object]:
         return {"data": (self.address, False), "shape": (self.nbytes,), "typestr": "|u1", "version": 3}
 
     def __del__(self) -> None:

@@ -124,7 +124,7 @@ def batch_of(samples: Sequence[np.ndarray], layout: str = "") -> Batch:
     return Batch(shapes, from_numpy_dtype(samples[0].dtype), layout, addresses, samples)
 
 
-def make(name: str, count: int, constants: Mapping[str, Any], named: Mapping[str, Batch], inputs: int = 1) -> Operator:
+def make(name: str, count: int, constants: Mapping[str, object], named: Mapping[str, Batch], inputs: int = 1) -> Operator:
     """An instance of operator `name` with constant arguments and argument inputs (`named`)."""
     load_registry()
     cls = find(name)
@@ -178,7 +178,8 @@ def run_job(job: PythonJob | CompiledJob) -> None:
 
 
 def outputs_of(
-    name: str, inputs: Sequence[Sequence[np.ndarray]], layout: str, per_sample: Mapping[str, Any] | None, gpu: bool, /, **constants: Any
+    name: str, inputs: Sequence[Sequence[np.ndarray]], layout: str, per_sample: Mapping[str, object] | None, gpu: bool, /,
+    **constants: object,
 ) -> list[list[np.ndarray]]:
     """All outputs of an operator over arrays, by compiled steps or (`gpu`) by kernels. Checks that nothing around them is overwritten.
 

@@ -169,7 +169,7 @@ def _check_rows(data: memoryview, count: int, samples: int | None) -> None:
         raise WrongMessage("the rows of a batch do not name its samples")
 
 
-def _span(value: object) -> list[Any]:
+def _span(value: object) -> list[object]:
     what, began, ended, iteration, lane = _list(value, "a span", 5)
     times = number(began, "a time"), number(ended, "a time")
     return [_text(what, "a span"), *times, number(iteration, "an iteration", -1), _text(lane, "a lane")]

@@ -6,7 +6,7 @@ import copy
 import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
@@ -24,6 +24,9 @@ from .epochs import RankEpochs
 from .metrics import trainer_metrics
 from .proof import as_token
 from .remote import Actors
+
+if TYPE_CHECKING:
+    from ..runtime.counting.statistics import Statistics
 
 
 def loader(
@@ -296,7 +299,7 @@ class RankLoader:
             write(filename, data)
         return data
 
-    def statistics(self) -> Any:
+    def statistics(self) -> Statistics:
         """As :meth:`Pipeline.statistics`."""
         return self.pipeline.statistics()
 

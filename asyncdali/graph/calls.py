@@ -161,7 +161,7 @@ class Compose:
     the first operator. The list may contain other callables that take nodes: functions of ``fn``, or another Compose.
     """
 
-    def __init__(self, op_list: Iterable[Callable[..., Any]]):
+    def __init__(self, op_list: Iterable[Callable[..., object]]):
         self._operators = list(op_list)
         wrong = [item for item in self._operators if not callable(item)]
         if wrong:

@@ -338,7 +338,7 @@ def _like(model: Any, items: Any) -> Any:
     return type(model)(*items) if hasattr(model, "_fields") else type(model)(items)
 
 
-def _shape_of(value: object) -> Any:
+def _shape_of(value: object) -> object:
     """The structure of nested tuples, lists and dictionaries; None is structure too."""
     if isinstance(value, dict):
         return dict, {key: _shape_of(item) for key, item in value.items()}

@@ -305,14 +305,14 @@ _PARTS: dict[str, Callable[[OperatorInstance], Iterable[Part]]] = {
 """Operators whose arguments have another form in DALI's files."""
 
 
-def _argument(name: str, kind: str, value: Any) -> bytes:
+def _argument(name: str, kind: str, value: object) -> bytes:
     fields: list[tuple[int, Any]] = [(1, name.encode("utf-8", "surrogateescape")), (2, kind.encode())]
     if isinstance(value, list):
         return encoded([*fields, *((7, _element(f"element {k}", kind, item)) for k, item in enumerate(value)), (8, 1)])
     return encoded([*fields, _value(kind, value), (8, 0)])
 
 
-def _element(name: str, kind: str, value: Any) -> bytes:
+def _element(name: str, kind: str, value: object) -> bytes:
     if kind == "TFRecord":
         return _feature(name, value)
     return encoded([(1, name.encode()), (2, kind.encode()), _value(kind, value), (8, 0)])

@@ -430,7 +430,7 @@ class Definition:
         """Inputs and arguments with nodes instead of data, for definitions whose operators run immediately."""
         return inputs, arguments
 
-    def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:
+    def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Sequence[DataNode] | DataNode:
         """The nodes of a call of `external_source`, which `define` makes: a list if `listed`, else the only one."""
         made = define()
         return made if listed else made[0]

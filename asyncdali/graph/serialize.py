@@ -120,7 +120,7 @@ def parse(data: object) -> dict[str, object]:
     return document
 
 
-def options_of(document: dict[str, Any]) -> dict[str, Any]:
+def options_of(document: dict[str, Any]) -> dict[str, object]:
     """The stored Pipeline options."""
     try:
         return {str(name): decode_value(value) for name, value in document["options"].items()}

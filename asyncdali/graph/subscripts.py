@@ -80,7 +80,7 @@ def _one(arguments: dict[str, object], axis: int, item: object) -> bool:
     return True
 
 
-def _bound(value: Any, what: str, clip: bool = True) -> Any:
+def _bound(value: Any, what: str, clip: bool = True) -> DataNode | int:
     """A node or an integer. Bounds of slices are clipped to 64 bits."""
     if isinstance(value, DataNode):
         if value.dtype is not None and value.dtype not in _INTEGERS:

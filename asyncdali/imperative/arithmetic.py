@@ -96,7 +96,7 @@ def _operands(given: tuple[object, ...]) -> list[DynamicValue]:
     return found
 
 
-def operation(name: str, *given: object) -> Any:
+def operation(name: str, *given: object) -> Batch | Tensor:
     """One operation, see ``operators.expressions.types`` for the names. A Batch if one operand is one."""
     operands = _operands(given)
     count, is_batch = samples_of(_FUNCTIONS[name], operands, {}, None)

@@ -325,7 +325,7 @@ def _plain_arrays(items: list[Any]) -> Samples | None:
     return gathered(shapes, from_numpy_dtype(first.dtype), "", items)
 
 
-def _common(kinds: Sequence[DType], items: Sequence[Any]) -> DType:
+def _common(kinds: Sequence[DType], items: Sequence[object]) -> DType:
     """One type for all samples. TypeError if that would change values."""
     if len(set(map(id, kinds))) == 1:
         return kinds[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .bricks import Bricks, CallGraph, graph_of_call
 from .contexts import get_num_threads
 from .devices import gpu_number
 from .values import Batch, DynamicValue, Tensor
+
+if TYPE_CHECKING:
+    from ..tensors import TensorListCPU, TensorListGPU
 
 
 class CudaEngine:
@@ -153,7 +156,7 @@ def copied_on_gpu(samples: Samples) -> Samples | None:
     return None if engine is None else engine.copied(samples)
 
 
-def _list_of(value: DynamicValue) -> Any:
+def _list_of(value: DynamicValue) -> TensorListCPU | TensorListGPU:
     """The samples of a value as the TensorListGPU of a pipeline; complete."""
     home = gpu_engine(value.device.device_id or 0)
     assert home is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ..device.select import cuda_may_be_used, device_count
@@ -134,7 +135,7 @@ class Device:
         number = "" if self.device_id is None else f", device_id={self.device_id}"
         return f"Device(device_type={self.device_type!r}{number})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., Device], tuple[object, ...]]:
         return (_cpu, ()) if self.device_type == "cpu" else (Device, ("gpu", self.device_id))
 
     def __enter__(self) -> Device:

@@ -83,7 +83,7 @@ class DType:
             text += f", exponent_bits={self.exponent_bits}, significand_bits={self.significand_bits}"
         return f"{text}, name={self.name!r})" if self.kind is DType.Kind.enum else f"{text})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         if _BY_NAME.get(self.name) is self:
             return dtype, (self.name,)
         given = self.kind, self.bits, self.exponent_bits, self.significand_bits, self.bytes, self.type_id, self.name, self.__doc__

@@ -68,7 +68,7 @@ def _checked(key: tuple[Any, ...], shape: Sequence[int], sample: int | None = No
             raise IndexError(f"index {item} does not exist: axis {axis}{where} has the extent {extent}")
 
 
-def _layout_after(layout: str, key: tuple[Any, ...]) -> str:
+def _layout_after(layout: str, key: tuple[object, ...]) -> str:
     return "".join(letter for letter, item in zip(layout, key, strict=True) if isinstance(item, slice)) if layout else ""
 
 
@@ -91,7 +91,7 @@ def selected(value: Tensor, given: object) -> Tensor:
     return Tensor._of(made)
 
 
-def chosen_samples(index: object, count: int) -> Any:
+def chosen_samples(index: object, count: int) -> int | list[int] | range:
     """An index of samples as an integer, or the numbers of the chosen samples. IndexError, TypeError, ValueError."""
     if index is Ellipsis:
         return range(count)
@@ -166,7 +166,7 @@ class BatchedSlice:
         return Batch._of(gathered(shapes, samples.dtype, layout, arrays, samples.device, samples.source_info))
 
 
-def _varies(items: Sequence[Any]) -> bool:
+def _varies(items: Sequence[object]) -> bool:
     for item in items:
         if isinstance(item, slice):
             if isinstance(item.start, Batch) or isinstance(item.stop, Batch) or isinstance(item.step, Batch):
@@ -187,7 +187,7 @@ def _of_sample(item: object, sample: int, count: int) -> Any:
     return operator.index(item.tensors[sample]) if count else 0
 
 
-def _nothing(samples: Samples, key: tuple[Any, ...]) -> Batch:
+def _nothing(samples: Samples, key: tuple[object, ...]) -> Batch:
     """The result for a batch without samples."""
     ndim = sum(isinstance(item, slice) for item in key)
     made = Samples(np.empty((0, ndim), np.int64), samples.dtype, _layout_after(samples.layout, key), contiguous=True, owner=samples.owner)

@@ -66,7 +66,7 @@ class Reader(tn.BaseNode):  # type: ignore[misc]  # torchdata has no types
         values = item.values() if isinstance(item, dict) else item
         return dict(zip(self._names, values, strict=True))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, str]:
         """The position of the reader."""
         return {"reader": str(self._reader.state_now())}
 
@@ -99,7 +99,7 @@ class _Following(tn.BaseNode):  # type: ignore[misc]  # torchdata has no types
         self._source = source
         self._device = Device.current()
 
-    def reset(self, initial_state: Mapping[str, Any] | None = None) -> None:
+    def reset(self, initial_state: Mapping[str, object] | None = None) -> None:
         """Reset the source, or bring it to a state."""
         super().reset(initial_state)
         self._device = Device.current()

@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
@@ -37,6 +37,7 @@ from .values import Batch, DynamicValue, Tensor, repeated_part
 from .work import DelayedCall, KnownOutput, users_line, without_frames
 
 if TYPE_CHECKING:
+    from ..sampling.order import OrderPosition
     from .bricks import Brick
 
 LAST_BATCHES = ("wrap", "partial", "drop")
@@ -208,7 +209,7 @@ class DynamicReader(Restorable):
     )  # fmt: skip
     def next_epoch(
         self, batch_size: int | None = None, ctx: EvalContext | None = None, capture: bool = False, last_batch: str = "wrap"
-    ) -> Iterator[Any]:
+    ) -> ReaderEpoch:
         """Iterate one epoch: tuples (dicts where outputs have names) of Batches, or of Tensors if there is no batch size.
 
         Args:
@@ -408,7 +409,7 @@ class DynamicReader(Restorable):
             progress = self._progress if self._resume is None else self._resume
             return ReaderState(self._operator.save(self._position), progress, self._epochs, self._belongs())
 
-    def check_state(self, state: object) -> tuple[ReaderState, Any, int]:
+    def check_state(self, state: object) -> tuple[ReaderState, OrderPosition, int]:
         """The state, the position and the seed that :meth:`set_state` would use. Raises its errors; nothing is changed."""
         parsed = ReaderState.parse(state)
         if self._kind:
@@ -498,7 +499,7 @@ class ReaderEpoch:
             return reader._resume
         return 0, self._samples_from(reader._position, reader._epochs)
 
-    def _samples_from(self, position: Any, epochs: int) -> int:
+    def _samples_from(self, position: object, epochs: int) -> int:
         """Samples of an epoch that begins at a position after `epochs` others."""
         reader = self._reader
         return reader._shard_samples(epochs) if self._last_batch == "wrap" else reader._rest_of_shard(position)

@@ -12,6 +12,7 @@ import operator
 import secrets
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -56,7 +57,7 @@ class RNGState:
     def __hash__(self) -> int:
         return hash(str(self))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[object], RNGState], tuple[str]]:
         return _state, (str(self),)
 
 
@@ -172,7 +173,7 @@ class RNG:
     def __deepcopy__(self, memo: object) -> RNG:
         return self.clone()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[str], RNG], tuple[str]]:
         return _restored, (str(self.get_state()),)
 
     def __getattr__(self, name: str) -> NoReturn:

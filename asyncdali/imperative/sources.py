@@ -7,7 +7,7 @@ import inspect
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ..sources.kinds import SourceKind, get_callback_from_source
@@ -152,7 +152,7 @@ class ExternalSource:
         raise TypeError("'ExternalSource' object is not iterable: call source() until StopIteration, or iterate source.captured(n)")
 
     @spelled(missing="captured(batch_size)")
-    def captured(self, batch_size: int, ctx: EvalContext | None = None) -> Iterator[Any]:
+    def captured(self, batch_size: int, ctx: EvalContext | None = None) -> SourceItems:
         """Iterate the items until StopIteration; what the loop calls is computed one step ahead.
 
         The source is asked one item ahead, on the thread of the loop. An item that was asked for stays for the next loop or call.

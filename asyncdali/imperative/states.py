@@ -6,8 +6,7 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 _MAGIC = "ndr1"
 
@@ -93,5 +92,5 @@ class ReaderState:
     def __hash__(self) -> int:
         return hash(self._text)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[object], ReaderState], tuple[str]]:
         return ReaderState.parse, (self._text,)

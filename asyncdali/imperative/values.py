@@ -219,7 +219,7 @@ class DynamicValue:
     def __deepcopy__(self: Held, memo: object) -> Held:
         return type(self)._of(copied(self._samples()))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         samples = self.cpu()._samples()
         arrays = [np.ascontiguousarray(array) for array in arrays_of(samples)]
         shapes = np.ascontiguousarray(samples.shapes)
@@ -351,7 +351,7 @@ class Tensor(DynamicValue):
         return language.dlpack_device(self)
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, object]:
 
         return language.cuda_interface(self)
 
@@ -419,7 +419,7 @@ class Batch(DynamicValue):
 
         return language.batched_slice(self)
 
-    def select(self, sample_range: object) -> Any:
+    def select(self, sample_range: object) -> Tensor:
         """One sample (an integer), or a Batch of the samples that a slice, a range, a list of indices or of truth values names."""
         found = self.tensors[sample_range]
         return found if isinstance(found, Tensor) else found.as_batch()
@@ -458,7 +458,7 @@ class Batch(DynamicValue):
     def __len__(self) -> int:
         raise TypeError("a Batch has no len(); its number of samples is batch.batch_size")
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError("a Batch is no array: numpy.asarray(ndd.as_tensor(batch)) stacks samples of one shape (with pad=True any samples)")
 
 

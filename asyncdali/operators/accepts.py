@@ -228,7 +228,7 @@ CHOSEN = Rule("by the arguments", None)
 def argument(name: str, otherwise: object = LIKE) -> Rule:
     """The value of the argument `name`. If it is not given (None or ""): `otherwise`, a value or a rule."""
 
-    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
+    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> object:
         given = spec.constant(name)
         if given is not None and given != "":
             return given
@@ -265,7 +265,7 @@ class Output:
     rank: int | Rule = LIKE
     layout: str | Rule = LIKE
 
-    def expected(self, spec: Spec, inputs: Sequence[Batch], accepts: Sequence[Input]) -> dict[str, Any]:
+    def expected(self, spec: Spec, inputs: Sequence[Batch], accepts: Sequence[Input]) -> dict[str, int | str]:
         """The properties ("type", "rank", "layout") that follow from the declaration. Unknown ones are omitted."""
         layouts = [declared(accepts, k).layout(batch) for k, batch in enumerate(inputs)]
         found = {}

@@ -111,7 +111,7 @@ class KernelOperator(PerFrameArguments):
         return next(iter(self.kernels_for((storage_name(source.dtype),), (storage_name(output.dtype),))))
 
     def made(
-        self, source: Batch, output: Batch, entries: tuple[Any, ...], cuda: Callable[[], Cuda] | None = None,
+        self, source: Batch, output: Batch, entries: tuple[object, ...], cuda: Callable[[], Cuda] | None = None,
         scratch: ThreadScratch | None = None,
     ) -> Planned:  # fmt: skip
         """The plan with :meth:`kernel` as its only step; see :meth:`step`."""

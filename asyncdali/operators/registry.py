@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from .modules import OPERATORS
@@ -85,7 +85,7 @@ def schema_named(name: str) -> Schema:
     return REGISTRY[name].schema
 
 
-def _reduced(schema: Schema) -> tuple[Any, ...]:
+def _reduced(schema: Schema) -> tuple[Callable[[str], Schema], tuple[str]]:
     return schema_named, (schema.name,)
 
 

@@ -47,7 +47,7 @@ def draws(function: Callable[..., None]) -> bool:
 def bound(
     function: Callable[..., Any], convert: Callable[[Any], Any], draw: Callable[[Any, Any], Any] = uniform,
     made: Callable[[Callable[..., Any]], Any] = lambda helper: helper,
-) -> Callable[..., Any]:  # fmt: skip
+) -> FunctionType:  # fmt: skip
     """A copy of the function of a sample in which :func:`stored` is `convert`, and :func:`uniform` is `draw`.
 
     Functions of the same module that it calls are copied, too, and passed to `made`. Numba could call a function that is passed as an

@@ -61,7 +61,7 @@ class _NoDefinition(Definition):
         )
 
 
-def _forbidden(name: str) -> Callable[..., Any]:
+def _forbidden(name: str) -> Callable[..., NoReturn]:
     def method(self: CalledPipeline, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError(f"{name}() {_FORBIDDEN}")
 

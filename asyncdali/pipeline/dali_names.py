@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from .front import Front
 
 if TYPE_CHECKING:
+    from asyncdali_workers.pool import WorkerPool
+
+    from ..graph.node import OperatorInstance
     from ..types import PipelineAPIType
 
 
-def _option(name: str) -> Any:
+def _option(name: str) -> property:
     return property(lambda self: getattr(self._core.options, name), doc=f"The option `{name}`.")
 
 
-def _settable_option(name: str) -> Any:
+def _settable_option(name: str) -> property:
     """Setting takes effect before :meth:`Pipeline.build`. On a built pipeline only the reported value changes, as in DALI."""
 
     def get(self: DaliNames) -> Any:
@@ -63,13 +66,13 @@ class DaliNames(Front):
     _pipe = property(lambda self: self._core.session, doc="The engine; None before `build`. It has none of the methods of DALI's.")
 
     @property
-    def _py_pool(self) -> Any:
+    def _py_pool(self) -> WorkerPool | None:
         """The worker processes of parallel sources; None without any."""
         parallel = self._core.processes.parallel
         return None if parallel is None else parallel.pool
 
     @property
-    def _ops(self) -> list[Any] | None:
+    def _ops(self) -> list[OperatorInstance] | None:
         """The operators of the graph; None before `build`."""
         from ..graph.plan import reachable
 

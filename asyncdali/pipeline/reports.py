@@ -173,7 +173,7 @@ class Reporting(Front):
         self.statistics()
         self._core.report()
 
-    def record_spans(self, tracer: Any = None) -> SpanRecording:
+    def record_spans(self, tracer: object = None) -> SpanRecording:
         """Send the work of this pipeline as spans to OpenTelemetry, until ``stop()`` or the end of a ``with`` block. Builds the pipeline.
 
         `tracer`: a tracer of OpenTelemetry; by default ``get_tracer("asyncdali")`` of the program's provider. Without a recording no span

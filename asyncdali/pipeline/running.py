@@ -225,7 +225,7 @@ class Running(Front):
         self._core.use_api(PipelineAPIType.BASIC)
         return Epoch(self, session)
 
-    def _named(self, batch: tuple[object, ...]) -> Any:
+    def _named(self, batch: tuple[object, ...]) -> tuple[object, ...] | dict[str, object]:
         return batch if self.output_names is None else dict(zip(self.output_names, batch, strict=True))
 
 

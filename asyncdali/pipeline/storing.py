@@ -27,7 +27,7 @@ def own_options(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def both_spellings(options: dict[str, Any]) -> dict[str, Any]:
+def both_spellings(options: dict[str, Any]) -> dict[str, object]:
     """`prefetch_queue_depth` of deserialize may name its queues "cpu" and "gpu", as in DALI."""
     depth = options.get("prefetch_queue_depth")
     if isinstance(depth, dict) and depth.keys() == {"cpu", "gpu"}:

@@ -433,7 +433,7 @@ class BaseIterator(IteratorDaliNames):
             state["fields"] = fields
         return state, self._marks or [feed.mark(self._count) for feed in self._feeds]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, list[str]]:
         """The state after the last batch that `next` returned, for :meth:`load_state_dict`.
 
         Values are strings. Errors as :meth:`checkpoints`.

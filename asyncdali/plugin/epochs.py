@@ -133,7 +133,7 @@ class CountedEpochs(OpenEpochs):
         carries = self._policy is LastBatchPolicy.FILL and not self._padded
         self._counter = self._counter % self.size if carries else 0
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, int]:
         return {"counter": self._counter}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -251,7 +251,7 @@ class ReaderEpochs(OpenEpochs):
             if not self.continues or self.batches > 0:
                 return
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         return {"taken": self._taken, "turn": self._turn, "ahead": list(self.delivered)}
 
     def load_of_dali(self, state: dict[str, Any]) -> bool:

@@ -289,7 +289,7 @@ def _compare_told(
     found.note = f"The streams are equal in the {_MOST_TOLD} steps that were compared."
 
 
-def _samples_of(told: Provenance, changes: dict[str, Change | None], places: Any = slice(None)) -> list[Any]:
+def _samples_of(told: Provenance, changes: dict[str, Change | None], places: Any = slice(None)) -> list[object]:
     """The identity of the samples of a step: numbers in the data sets of the first side, and positions of random operators."""
     known: list[Any] = [told.samples if told.sources else 0]
     for name, taken in told.readers.items():

@@ -322,7 +322,7 @@ def _drawn(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, f"window {window['anchor']} + {window['shape']}"
 
 
-def _rows(step: ReplayedStep, index: int, told: Mapping[str, Any], rates: Mapping[int, float], players: Iterator[int]) -> str:
+def _rows(step: ReplayedStep, index: int, told: Mapping[str, object], rates: Mapping[int, float], players: Iterator[int]) -> str:
     """A sample after every operator."""
     names = {edge: name for item in step.operators for edge, name in _edges(item).items()}
     return f"<table>{''.join(_operator(item, index, names, told, rates, players) for item in step.operators)}</table>"

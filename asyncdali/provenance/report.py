@@ -120,12 +120,12 @@ class Provenance:
         """
         self._origins, self._fed = origins, functools.cache(fed)
 
-    def keep(self, choices: Mapping[str, Any]) -> None:
+    def keep(self, choices: Mapping[str, object]) -> None:
         """Windows and draws that a run of the iteration has kept; to be called before they are asked for."""
         self._kept = choices
 
     @functools.cached_property
-    def positions(self) -> dict[str, Any]:
+    def positions(self) -> dict[str, object]:
         """The positions of the stateful operators before the iteration, as checkpoints have them, by the operator's name."""
         stateful, at = self._session.stateful, self._at.operators
         return {name: stateful[name].save(position) for name, position in at.items()}
@@ -356,7 +356,7 @@ def _regrouped(origins: OriginsInParts, sample: int) -> dict[str, object]:
     return {"part": part, **told.sample(place)}
 
 
-def _part(about: Mapping[str, Any]) -> list[str]:
+def _part(about: Mapping[str, object]) -> list[str]:
     """The part of a regrouped sample, its place there, and its origins, as texts."""
     return [f"part {about['part']}, its step {about['step']}, sample {about['sample']}", *_places(about)]
 
@@ -367,7 +367,7 @@ def _places(about: Mapping[str, Any]) -> list[str]:
     return parts + [f"{name}[{taken['number']}] {_place(Taken(**taken))}" for name, taken in about["readers"].items()]
 
 
-def _column(values: np.ndarray, rows: Sequence[int]) -> list[Any]:
+def _column(values: np.ndarray, rows: Sequence[int]) -> list[object]:
     """The values of some rows; None for the row -1."""
     if values[:1].size > MOST_VALUES:
         return [None if row < 0 else _shown(values[row]) for row in rows]

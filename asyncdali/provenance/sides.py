@@ -55,7 +55,7 @@ class Side:
     told: Callable[[int], Provenance] | None = None
 
 
-def checkpoint_side(label: str, data: Any) -> Side:
+def checkpoint_side(label: str, data: object) -> Side:
     """The side of a checkpoint. CheckpointError if the data is none."""
     body = checkpoints.decode(data)
     side = Side(label, body["graph"], positions=body["operators"], step=body["iteration"], epoch=body["epoch"])

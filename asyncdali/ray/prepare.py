@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..data_node import DataNode
 
 
 def prepare() -> None:
@@ -10,7 +13,7 @@ def prepare() -> None:
     from .. import fn, pipeline_def
 
     @pipeline_def(batch_size=1, num_threads=1, seed=0)
-    def small() -> Any:
+    def small() -> DataNode:
         return fn.random.uniform()
 
     pipe = small()

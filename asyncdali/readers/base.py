@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ..sampling.order import OrderPosition, SampleOrder, Shuffling, engine_from_
 from ..sampling.sharding import Sharding
 from .digest import digest
 from .remote.prefetch import BatchesAhead, Fetches
+
+_Made = TypeVar("_Made")
 
 REDIRECT_ARG = Arg(
     "allow_redirects", "bool", False, "Follow redirects of web servers to other hosts, ports and schemes.", only_here=True
@@ -131,7 +133,7 @@ class ReaderOperator(Operator):
         self._order: SampleOrder | None = None
         # Positions after the hinted batch, and after all batches with hints.
         self._hinted: tuple[OrderPosition, OrderPosition] | None = None
-        self._remote_ahead: BatchesAhead | None = None
+        self._remote_ahead: BatchesAhead[Any] | None = None
         self._fetches = Fetches(may_redirect(spec, environment))
         self._lock = threading.Lock()
         if spec.given("shuffle_after_epoch_seed") and not self._optional("shuffle_after_epoch"):
@@ -229,7 +231,7 @@ class ReaderOperator(Operator):
         self._hinted = draw.behind, begin
         return np.concatenate(drawn)
 
-    def fetched(self, draw: Draw, fetch: Callable[[np.ndarray], Any]) -> Any:
+    def fetched(self, draw: Draw, fetch: Callable[[np.ndarray], _Made]) -> _Made:
         """``fetch(indices)`` of a remote data set for the current batch. `prefetch_queue_depth` batches are fetched at a time.
 
         `fetch` must always be the same pure function of the indices. It runs on its own threads.
@@ -237,7 +239,8 @@ class ReaderOperator(Operator):
         if self._remote_ahead is None:
             depth = self.spec.constant("prefetch_queue_depth")
             self._remote_ahead = BatchesAhead(self.order if depth > 1 else None, depth, fetch, self._fetches)
-        return self._remote_ahead.get(draw.indices, draw.behind, draw.first, draw.whole)
+        found: _Made = self._remote_ahead.get(draw.indices, draw.behind, draw.first, draw.whole)
+        return found
 
     def _compile(self) -> None:
         """Import the kernels of hints and of shuffling now, on the building thread."""
@@ -280,7 +283,7 @@ class ReaderOperator(Operator):
     def save(self, position: OrderPosition) -> list[int]:
         return list(position)
 
-    def load(self, data: Any) -> OrderPosition:
+    def load(self, data: object) -> OrderPosition:
         if not isinstance(data, list) or len(data) != 3 or not all(isinstance(value, int) for value in data):
             raise ValueError(f"{data!r} is not the position of a reader; expected three integers: engine, epoch, age")
         return self.order.checked(data)

@@ -113,7 +113,7 @@ class Regrouper(Protocol[State]):
     def save(self, state: State) -> object:
         """The state as JSON data, of at most a few hundred bytes."""
 
-    def load(self, data: Any) -> State:
+    def load(self, data: object) -> State:
         """The state that :meth:`save` has stored. ValueError for other data."""
 
 

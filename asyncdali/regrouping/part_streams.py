@@ -227,7 +227,7 @@ class PartStream:
         raw.error = RuntimeError("told") if raw.told else error
         return Came(raw, record, self._told - raw.told, self._ends)
 
-    def _keep(self, record: Record, result: Any) -> None:
+    def _keep(self, record: Record, result: object) -> None:
         """The session's consumer takes an iteration. Called before the session moves on."""
         self._keep_as(self._next_number(), self.mark(), record, result)
 

@@ -122,7 +122,7 @@ class ReadyStream(PartStream):
                     self._raws.append(raw)
                     self._expected = record.index
 
-    def _keep(self, record: Record, result: Any) -> None:
+    def _keep(self, record: Record, result: object) -> None:
         self._keep_as(self._numbers[record.index], self.session.delivery.mark_before(record), record, result)
 
     def _failed(self, number: int, mark: Mark, error: BaseException, after: int, record: Record | None) -> Came:

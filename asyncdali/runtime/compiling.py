@@ -230,7 +230,7 @@ def _plain(value: object) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
-def serve(descriptions: Any) -> None:
+def serve(descriptions: object) -> None:
     """Main function of a helper: compile the kernels of operators, until none is left or the process is killed.
 
     First it makes all operators without compiling, to see what they need, and compiles the longest kernels first: the process that builds

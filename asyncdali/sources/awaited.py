@@ -193,7 +193,7 @@ class AwaitedPuller(AheadPuller):
                 raise
         return of_samples(await self._all(partial(kept_async, callback, is_end), infos))
 
-    async def _all(self, callback: Any, infos: Sequence[SampleInfo]) -> list[Any]:
+    async def _all(self, callback: Any, infos: Sequence[SampleInfo]) -> list[object]:
         """The samples at the positions `infos`. Of several errors the first is raised; errors come before an end."""
         tasks = [asyncio.ensure_future(self._placed(callback, info)) for info in infos]
         try:

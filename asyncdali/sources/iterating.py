@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
 
 
 class Rounds:
@@ -22,7 +21,7 @@ class Rounds:
         """Begin a round."""
         self._iterator = self._start()
 
-    def next(self) -> Any:
+    def next(self) -> object:
         """The next item."""
         try:
             return next(self._iterator)
@@ -47,7 +46,7 @@ class AsyncRounds:
         """Begin a round."""
         self._iterator = self._start()
 
-    async def next(self) -> Any:
+    async def next(self) -> object:
         """The next item."""
         try:
             return await anext(self._iterator)

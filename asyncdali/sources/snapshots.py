@@ -159,7 +159,7 @@ class Snapshots:
         return position
 
 
-def snapshot(source: Any, name: str) -> Any:
+def snapshot(source: Any, name: str) -> object:
     """The state of a source as JSON data. The TypeError names source and value."""
     try:
         return encode_state(source.state_dict())

@@ -52,13 +52,13 @@ class TensorCPU(Tensor):
         return result
 
     @property
-    def __array_interface__(self) -> dict[str, Any]:
+    def __array_interface__(self) -> dict[str, object]:
         """numpy's array interface (version 3), C-contiguous. Raises TypeError for enumerations."""
         interface = self._host().__array_interface__
         return {**{key: interface[key] for key in ("typestr", "shape", "data", "version")}, "strides": None}
 
     @property
-    def __array_struct__(self) -> Any:
+    def __array_struct__(self) -> object:
         """The array interface as a C structure, which numpy reads in a fraction of the time. TypeError for enumerations."""
         return self._host().__array_struct__
 
@@ -85,7 +85,7 @@ class TensorCPU(Tensor):
     def __dlpack_device__(self) -> tuple[int, int]:
         return CPU_DEVICE
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickle_tensor, (self._array, int(self._dtype), self._layout, self.source_info())
 
 
@@ -238,7 +238,7 @@ class TensorListCPU(TensorList):
     def __dlpack_device__(self) -> tuple[int, int]:
         return CPU_DEVICE
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         batch = self._gathered()
         data = np.asarray(batch.owner)
         info = None if batch.source_info is None else list(batch.source_info)

@@ -83,7 +83,7 @@ class TensorGPU(_OnDevice, Tensor):
         return result
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, object]:
         """CUDA array interface; AttributeError on the host device, where there is no CUDA memory."""
         check_readable(self._dtype)
         try:

@@ -24,6 +24,7 @@ from .measure import Measurement, measure
 from .trace import TraceRecorder
 
 if TYPE_CHECKING:
+    from ..pipeline.pipeline import Pipeline
     from .commands import Commands
 
 _SWEPT = {"threads": "num_threads", "batch-size": "batch_size", "depth": "prefetch_queue_depth", "workers": "py_num_workers",
@@ -90,7 +91,7 @@ def milliseconds(text: str) -> float:
     return value
 
 
-def _sweep(text: str) -> tuple[str, list[Any]]:
+def _sweep(text: str) -> tuple[str, list[int] | list[str]]:
     name, equals, values = text.partition("=")
     if not equals or name not in _SWEPT:
         raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=V,V,... with a name of {', '.join(_SWEPT)}")
@@ -180,7 +181,7 @@ def _own_settings(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _made(made: object, settings: dict[str, Any], token_file: str | None, token_shared: bool) -> Any:
+def _made(made: object, settings: dict[str, Any], token_file: str | None, token_shared: bool) -> Pipeline:
     """The pipeline, with engines on other machines if `settings` has their addresses."""
     engines = settings.get("engines")
     if not isinstance(engines, list):
@@ -189,7 +190,7 @@ def _made(made: object, settings: dict[str, Any], token_file: str | None, token_
         raise program.ProgramError("engines on other machines need --token-file, the secret that they were started with")
     from ..fleet import loader, read_token
 
-    def train(**more: object) -> Any:
+    def train(**more: object) -> Pipeline:
         return program.make(made, {**settings, **more})
 
     try:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
-from typing import Any
 
 _PATIENCE = 5.0  # longest time in seconds to wait for calls begun before the measurement
 
@@ -57,7 +56,7 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
     threads: list[_Calls] = []
 
     def timed(original: Callable[..., object]) -> Callable[..., object]:
-        def call(*args: object) -> Any:
+        def call(*args: object) -> object:
             if isinstance(args[0], Compiled) and args[0].brief:  # a brief function keeps the lock
                 return original(*args)
             if not hasattr(inside, "calls"):

@@ -18,6 +18,7 @@ from .trace import TraceRecorder, WorkerSampler
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
+    from ..tensors import TensorListCPU, TensorListGPU
 
 _PARTS = 20
 _STALL = 0.001
@@ -191,7 +192,7 @@ class _Run:
     def __init__(self, pipeline: Pipeline):
         self._pipeline = pipeline
 
-    def batch(self) -> Sequence[Any]:
+    def batch(self) -> Sequence[TensorListCPU | TensorListGPU]:
         """The outputs of the next iteration."""
         outputs: Sequence[Any]
         try:
@@ -214,7 +215,7 @@ def _rates(timeline: list[tuple[float, int]]) -> list[float]:
     return rates
 
 
-def _beside(step: Consumer, steps: list[float], waits: list[float], seconds: float) -> dict[str, Any]:
+def _beside(step: Consumer, steps: list[float], waits: list[float], seconds: float) -> dict[str, object]:
     stalls = [wait for wait in waits if wait > _STALL]
     # A user's step may return before its work on a GPU is done, so the time of whole iterations is taken. A simulated step is timed alone.
     beside = statistics.median(steps) if step.simulated else seconds / len(steps)

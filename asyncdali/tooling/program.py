@@ -19,6 +19,7 @@ from ..pipeline.front import core_of
 from .rival import stand_in
 
 if TYPE_CHECKING:
+    from ..graph.node import OperatorInstance
     from ..pipeline import Pipeline
 
 
@@ -131,7 +132,7 @@ def make(program: object, settings: dict[str, Any]) -> Pipeline:
     return pipeline
 
 
-def lane_decoders(pipeline: Pipeline) -> list[Any]:
+def lane_decoders(pipeline: Pipeline) -> list[OperatorInstance]:
     """The operators of the graph that decode JPEGs on a GPU, so that their argument `decoder` chooses lanes (docs/gpu.md)."""
     core = core_of(pipeline)
     core.output_nodes()
@@ -178,7 +179,7 @@ def _missing(program: Any, given: dict[str, Any]) -> str:
     return f". Give {' '.join(missing)}" if missing else ""
 
 
-def innermost(program: object) -> Any:
+def innermost(program: object) -> object:
     """The function of a partial, or of a partial of a partial."""
     while isinstance(program, functools.partial):
         program = program.func

@@ -40,7 +40,7 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def settings_of(function: object, given: Iterable[str], others: Collection[str] = ()) -> dict[str, Any]:
+def settings_of(function: object, given: Iterable[str], others: Collection[str] = ()) -> dict[str, object]:
     """The values that `given` has (texts NAME=VALUE) for arguments of `function`. ProgramError names what is wrong.
 
     `others`: arguments that another option of the command has set.

@@ -111,7 +111,7 @@ class _Plan:
         marks = [step for step in transforms if isinstance(step, (PILToTensor, ToPILImage, ToImage, ToTensor))]
         return bool(marks) and not isinstance(marks[-1], ToPILImage)
 
-    def run(self, value: object) -> Any:
+    def run(self, value: object) -> object:
         for step in self.steps:
             value = step(value)
         return value
@@ -143,8 +143,9 @@ class Compose(Container):
     """
 
     def __init__(
-        self, op_list: Any = None, batch_size: int = 16, num_threads: int | None = None, seed: int | None = None, **pipeline_arguments: Any
-    ):
+        self, op_list: object = None, batch_size: int = 16, num_threads: int | None = None, seed: int | None = None,
+        **pipeline_arguments: object,
+    ):  # fmt: skip
         named = {name: pipeline_arguments.pop(name) for name in ("transforms",) if name in pipeline_arguments}
         unknown = set(pipeline_arguments) - _pipeline_arguments() if pipeline_arguments else set()
         if unknown:
@@ -236,7 +237,7 @@ class RandomApply(Container):
 
     random = True
 
-    def __init__(self, op_list: Any = None, p: float = 0.5, device: object = "cpu", **named: Any):
+    def __init__(self, op_list: object = None, p: float = 0.5, device: object = "cpu", **named: object):
         super().__init__(_listed(op_list, named, "RandomApply"))
         self.p = probability(p)
         self.device = checked_device(device)
@@ -255,7 +256,7 @@ class RandomChoice(Container):
 
     random = True
 
-    def __init__(self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None):
+    def __init__(self, transforms: Sequence[Callable[..., object]], p: Sequence[float] | None = None):
         super().__init__(_listed(transforms, {}, "RandomChoice"))
         weights = [1.0] * len(self.transforms) if p is None else list(p)
         if len(weights) != len(self.transforms):
@@ -272,7 +273,7 @@ class RandomOrder(Container):
 
     random = True
 
-    def __init__(self, transforms: Sequence[Callable[..., Any]]):
+    def __init__(self, transforms: Sequence[Callable[..., object]]):
         super().__init__(_listed(transforms, {}, "RandomOrder"))
 
     def __call__(self, *inputs: object) -> object:

@@ -75,7 +75,7 @@ def is_pure_tensor(inpt: object) -> bool:
 # ---------------------------------------------------------------------------------------------------------- to tensors
 
 
-def pil_to_tensor(inpt: Any = None, **named: Any) -> torch.Tensor:
+def pil_to_tensor(inpt: object = None, **named: object) -> torch.Tensor:
     """The pixels of a PIL picture as a tensor [channels, height, width], values and element type as they are.
 
     Raises:
@@ -87,7 +87,7 @@ def pil_to_tensor(inpt: Any = None, **named: Any) -> torch.Tensor:
     return tensor_of(picture)
 
 
-def to_tensor(inpt: Any = None, **named: Any) -> torch.Tensor:
+def to_tensor(inpt: object = None, **named: object) -> torch.Tensor:
     """A PIL picture or an array [height, width, channels] as a tensor [channels, height, width]; bytes become floats from 0 to 1.
 
     Raises:
@@ -111,7 +111,7 @@ def to_tensor(inpt: Any = None, **named: Any) -> torch.Tensor:
     return made.to(torch.get_default_dtype()) / 255 if made.dtype == torch.uint8 else made
 
 
-def to_image(inpt: Any = None, **named: Any) -> torch.Tensor:
+def to_image(inpt: object = None, **named: object) -> torch.Tensor:
     """A PIL picture, an array [..., height, width, channels] or a tensor as torchvision's Image [..., channels, height, width].
 
     Raises:
@@ -147,7 +147,7 @@ _MODES = {
 _ALLOWED = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV", "LAB"), 4: ("RGBA", "CMYK", "RGBX")}
 
 
-def to_pil_image(inpt: Any = None, mode: str | None = None, input_layout: str = "CHW", **named: Any) -> PIL.Image.Image:
+def to_pil_image(inpt: object = None, mode: str | None = None, input_layout: str = "CHW", **named: object) -> PIL.Image.Image:
     """A tensor or an array as a PIL picture.
 
     Args:

@@ -157,7 +157,7 @@ class SanitizeBoundingBoxes(_Sanitizing):
         super().__init__(labels_getter)
         self.min_size, self.min_area = min_size, min_area
 
-    def valid(self, objects: Any) -> torch.Tensor:
+    def valid(self, objects: object) -> torch.Tensor:
         return boxes.valid_boxes(objects, None, None, self.min_size, self.min_area)
 
 
@@ -169,7 +169,7 @@ class SanitizeKeyPoints(_Sanitizing):
     def __init__(self, labels_getter: object = "default"):
         super().__init__(labels_getter)
 
-    def valid(self, objects: Any) -> torch.Tensor:
+    def valid(self, objects: object) -> torch.Tensor:
         return boxes.valid_points(objects, None)
 
 

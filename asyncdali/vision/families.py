@@ -107,7 +107,7 @@ def _named_input(family: Family, arguments: dict[str, object]) -> object:
     raise TypeError(f"{family.name} needs an input")
 
 
-def on_device(call: Callable[..., Any], given: Sequence[Any], arguments: dict[str, Any], device: object) -> Any:
+def on_device(call: Callable[..., Any], given: Sequence[Any], arguments: dict[str, Any], device: object) -> object:
     """A call whose input is moved to a device first. A PIL picture comes back as a picture."""
     wanted = torch_device(device)
     inpt = given[0]
@@ -150,7 +150,7 @@ def _adapted(family: Family, kind: InputKind, code: Callable[..., object]) -> Ca
         return code
     if kind is InputKind.TENSOR:
 
-        def of_tensor(inpt: torch.Tensor, *given: object, **arguments: object) -> Any:
+        def of_tensor(inpt: torch.Tensor, *given: object, **arguments: object) -> object:
             if inpt.ndim < 3:
                 raise TypeError(f"{family.name}: a tensor has channels, height and width as its last dimensions, got {described(inpt)}")
             return code(raw(inpt), *given, **arguments)
@@ -158,7 +158,7 @@ def _adapted(family: Family, kind: InputKind, code: Callable[..., object]) -> Ca
         return of_tensor
     if kind in RASTERS:
 
-        def of_raster(inpt: torch.Tensor, *given: object, **arguments: object) -> Any:
+        def of_raster(inpt: torch.Tensor, *given: object, **arguments: object) -> object:
             made = code(raw(inpt), *given, **arguments)
             if isinstance(made, (tuple, list)):
                 return type(made)(wrapped(item, inpt) for item in made)

@@ -88,7 +88,7 @@ class _Mixing(Transform):
 class MixUp(_Mixing):
     """Average each picture with the one before it, by a random share. Labels get the same shares."""
 
-    def params_of(self, size: tuple[int, int]) -> dict[str, Any]:
+    def params_of(self, size: tuple[int, int]) -> dict[str, float]:
         share = self.share()
         return {"share": share, "label_share": share}
 
@@ -100,7 +100,7 @@ class MixUp(_Mixing):
 class CutMix(_Mixing):
     """Paste a random window of the picture before into each one. Labels get the shares of the areas."""
 
-    def params_of(self, size: tuple[int, int]) -> dict[str, Any]:
+    def params_of(self, size: tuple[int, int]) -> dict[str, object]:
         height, width = size
         share = self.share()
         x, y = draws.integer(0, width), draws.integer(0, height)

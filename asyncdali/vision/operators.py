@@ -35,7 +35,7 @@ class DataValidateRule:
     """A check of data, or of what `preprocess_data` made of it."""
 
     @classmethod
-    def verify(cls, data: Any) -> None:
+    def verify(cls, data: object) -> None:
         """Raise an error if the data is wrong."""
         raise NotImplementedError
 
@@ -55,13 +55,13 @@ class Operator(Transform):
     """Graph code whose result `_kernel` gets, for example `get_HWC_from_layout_pipeline`."""
 
     @classmethod
-    def verify_args(cls, **arguments: Any) -> None:
+    def verify_args(cls, **arguments: object) -> None:
         """Apply all rules of arguments."""
         for rule in cls.arg_rules:
             rule.verify(**arguments)
 
     @classmethod
-    def verify_data(cls, data: Any) -> None:
+    def verify_data(cls, data: object) -> None:
         """Apply all rules of data."""
         for rule in cls.input_rules:
             rule.verify(data)

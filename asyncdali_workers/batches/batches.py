@@ -12,6 +12,7 @@ from ..errors import combined
 from ..shared.schema import BatchSchema, Expected, dense_shapes
 from ..shared.system import Memory
 from ..worker.writing import OutputTable
+from .prediction import EqualSamples
 from .slots import SlotLease
 
 GATHERED = 64 * 1024
@@ -135,7 +136,7 @@ def to_addresses(offsets: np.ndarray, leases: Sequence[SlotLease]) -> np.ndarray
     return addresses
 
 
-def joined(parts: list[OutputPart], number: int, count: int, owner: Any, what: str) -> tuple[PoolOutput, Any]:
+def joined(parts: list[OutputPart], number: int, count: int, owner: Any, what: str) -> tuple[PoolOutput, EqualSamples | None]:
     """One output assembled from its slices' parts, and (dtype, shape) of its samples if they are equal, else None."""
     first = parts[0]
     for part in parts[1:]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..shared.schema import LONGEST_TEXT, BatchSchema
 from ..shared.system import PAGE, up
 from ..source import Source
+
+EqualSamples: TypeAlias = tuple[np.dtype, tuple[int, ...]]
+"""Type and shape of all samples of a batch."""
 
 LEAST_CAPACITY = 1 << 20
 SLICE_NANOSECONDS = 2_000_000
@@ -100,5 +103,5 @@ def cut(count: int, slices: int) -> list[tuple[int, int]]:
     return found
 
 
-def key_of(dtype: np.dtype, shape: tuple[int, ...] | None) -> Any:
+def key_of(dtype: np.dtype, shape: tuple[int, ...] | None) -> EqualSamples | None:
     return None if shape is None else (dtype, shape)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
-from typing import Any
 
 from ..shared.calls import has_pidfds
 from ..shared.control import BUSY, EXTENTS, NOTED_EXTENTS, RESTARTS, SAMPLES, SINCE, TASK_ID, TASKS, WAIT, Block
@@ -53,7 +52,7 @@ class Member:
         except (ProcessLookupError, OSError):
             pass  # the process is already gone
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, float | int | None]:
         block = self.block
         return {
             "pid": self.pid if self.alive else None,

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..pickling import SourcePickler, dumps_by_value, dumps_source
 from ..shared.control import BOOT, BOOT_SIZE, END, END_LOCK, Control
@@ -24,6 +24,9 @@ from .launch import Born, Launcher, ZygoteLauncher
 from .python import manager_key, required_interpreter, streams
 from .signals import blocked
 from .watching import Watch
+
+if TYPE_CHECKING:
+    from .launch import Ended, Unavailable
 
 WORKER, ZYGOTE = 0, 1
 
@@ -126,7 +129,7 @@ class SpawnLauncher(Launcher):
         super().__init__(setup, descriptors)
         self._control = control
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._born: list[Born] = []
+        self._born: list[Born | Ended | Unavailable] = []
 
     def start(self, worker: int) -> Born | None:
         return self._launch(worker, 0)
@@ -140,7 +143,7 @@ class SpawnLauncher(Launcher):
     def replace(self, worker: int, incarnation: int) -> None:
         self._born.append(self._launch(worker, incarnation))
 
-    def collect(self) -> list[Any]:
+    def collect(self) -> list[Born | Ended | Unavailable]:
         born, self._born = self._born, []
         return born
 

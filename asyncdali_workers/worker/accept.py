@@ -30,7 +30,7 @@ def named(kind: type) -> str:
 # -------------------------------------------------------------------------------------------------------------------- samples
 
 
-def sample_array(value: Any) -> np.ndarray:
+def sample_array(value: object) -> np.ndarray:
     """A sample as an array of a supported element type, in this machine's byte order."""
     convert = _CONVERTERS.get(type(value))
     array = _other(value) if convert is None else convert(value)
@@ -40,7 +40,7 @@ def sample_array(value: Any) -> np.ndarray:
 _CHARS = "?bhilqBHILQefd"
 
 
-def checked(array: np.ndarray, value: Any) -> np.ndarray:
+def checked(array: np.ndarray, value: object) -> np.ndarray:
     dtype = array.dtype
     if dtype.kind in "biuf" and dtype.itemsize <= 8:
         if dtype.isnative:
@@ -72,7 +72,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _other(value: Any) -> np.ndarray:
+def _other(value: object) -> np.ndarray:
     """A sample of an unknown type, through the array protocols."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
@@ -110,7 +110,7 @@ def foreign_array(value: Any) -> np.ndarray:
 class _CapsuleOwner:
     """Makes a DLPack capsule look like the object that it came from."""
 
-    def __init__(self, capsule: Any):
+    def __init__(self, capsule: object):
         self._capsule = capsule
 
     def __dlpack__(self, **_: Any) -> Any:
@@ -120,7 +120,7 @@ class _CapsuleOwner:
         return (1, 0)
 
 
-def _has(value: Any, name: str) -> bool:
+def _has(value: object, name: str) -> bool:
     try:
         return getattr(value, name, None) is not None
     except Exception:  # a property of the user's class fails: the value does not have the attribute
@@ -138,7 +138,7 @@ _CONVERTERS: dict[type, Callable[[Any], np.ndarray]] = {
 }
 
 
-def layout_of(value: Any) -> str | None:
+def layout_of(value: object) -> str | None:
     """The layout of a tensor that has one."""
     if isinstance(value, (np.ndarray, np.generic)):
         return None
@@ -152,7 +152,7 @@ def layout_of(value: Any) -> str | None:
 # ----------------------------------------------------------------------------------------------------------------- components
 
 
-def components(result: Any, count: int | None) -> list[Any]:
+def components(result: Any, count: int | None) -> list[object]:
     """The first `count` components of a result; the result itself if it has no components."""
     if count is None:
         return [result]
@@ -212,7 +212,7 @@ def batch_samples(value: Any) -> list[Any] | WholeBatch:
 class _Labelled:
     """A sample of a tensor list: its array, and the list's layout."""
 
-    def __init__(self, value: Any, layout: str | None):
+    def __init__(self, value: object, layout: str | None):
         self.__array_interface__ = sample_array(value).__array_interface__
         self._value = value
         self._layout = layout

@@ -133,7 +133,7 @@ class SampleRunner(Runner):
     def _are_plain_tuples(self, results: list[Any]) -> bool:
         return set(map(type, results)) <= {tuple, list} and min(map(len, results)) >= self.outputs
 
-    def _one_by_one(self, task: Task, result: Any, writer: SliceWriter) -> None:
+    def _one_by_one(self, task: Task, result: object, writer: SliceWriter) -> None:
         """Large samples: each is copied while it is in the cache."""
         single = self.source.num_outputs is None
         outputs = writer.outputs
@@ -186,7 +186,7 @@ class BatchRunner(Runner):
         sample = f"sample {error.sample} of " if isinstance(error, Refused) and error.sample is not None else ""
         return f"{sample}batch {task.iteration}, epoch {task.epoch}"
 
-    def _write(self, result: Any, task: Task, schema: list[Expected | None] | None) -> Written:
+    def _write(self, result: object, task: Task, schema: list[Expected | None] | None) -> Written:
         parts = [batch_samples(part) for part in components(result, self.source.num_outputs)]
         count = len(parts[0])
         self._check_count(parts)

@@ -77,7 +77,7 @@ BATCH, ERROR, END = "batch", "error", "end"
 OUTCOMES = (BATCH, ERROR, END)
 
 
-def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], object], name: str) -> list[Any]:
+def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], object], name: str) -> list[object]:
     """Repeat the earlier requests to a source. `asks` are runs of outcomes with their lengths.
 
     A source that failed for external reasons may succeed this time, and that batch must not be lost.

@@ -31,7 +31,7 @@ class SourceStream:
         self._kept: list[Any] = []  # a batch that arrived before it was requested
         self._fresh = False  # nothing has been pulled from this iterator yet
 
-    def pull(self, epoch: int) -> Any:
+    def pull(self, epoch: int) -> object:
         """The next batch. Raises StopIteration at the end."""
         self.prepare()
         try:
@@ -135,7 +135,7 @@ class SourceStream:
         epochs = itertools.count(first)
         epoch = next(epochs)
 
-        def ask() -> Any:
+        def ask() -> object:
             nonlocal epoch
             try:
                 return self._ask(epoch)

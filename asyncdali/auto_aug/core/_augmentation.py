@@ -84,7 +84,7 @@ class Augmentation:
     """
 
     def __init__(
-        self, op: Callable[..., Any], mag_range: object = None, mag_to_param: Callable[..., Any] | None = None,
+        self, op: Callable[..., object], mag_range: object = None, mag_to_param: Callable[..., object] | None = None,
         randomly_negate: bool | None = None, param_device: str | None = None, name: str | None = None,
     ):  # fmt: skip
         self._op = op

@@ -15,8 +15,8 @@ def augmentation(
 ) -> Callable[[Callable[..., Any]], Augmentation]: ...  # fmt: skip
 @overload
 def augmentation(
-    function: Callable[..., Any], *, mag_range: object = None, randomly_negate: bool | None = None,
-    mag_to_param: Callable[..., Any] | None = None, param_device: str | None = None, name: str | None = None,
+    function: Callable[..., object], *, mag_range: object = None, randomly_negate: bool | None = None,
+    mag_to_param: Callable[..., object] | None = None, param_device: str | None = None, name: str | None = None,
     augmentation_cls: type[Augmentation] | None = None,
 ) -> Augmentation: ...  # fmt: skip
 def augmentation(

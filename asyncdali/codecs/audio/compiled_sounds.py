@@ -76,7 +76,7 @@ class Scan:
         undone = (self.records[:, SOUND.word.format] == 0) | (self.records[:, SOUND.word.failed] != 0)
         return np.flatnonzero(undone).tolist()
 
-    def table(self, source: Batch, outputs: np.ndarray, kind: int) -> tuple[np.ndarray, list[Any]]:
+    def table(self, source: Batch, outputs: np.ndarray, kind: int) -> tuple[np.ndarray, list[object]]:
         """The table of the step that decodes the files of `source` to the addresses `outputs`, and what must live as long as the table."""
         table, keep = SOUNDS.make(inputs=source.addresses, outputs=outputs, records=self.records, kind=kind, scratch=0)
         return table, keep + self.keep

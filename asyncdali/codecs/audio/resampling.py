@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from asyncdali_workers import limits
@@ -77,7 +77,7 @@ class Signals(NamedTuple):
     ratios: np.ndarray
 
 
-def entries_of(sources: np.ndarray, targets: np.ndarray, signals: Signals, quality: float) -> tuple[Any, ...]:
+def entries_of(sources: np.ndarray, targets: np.ndarray, signals: Signals, quality: float) -> tuple[object, ...]:
     """The entries of the table for arrays at addresses `sources` (int64[samples]) that are resampled into `targets`."""
     lobes = lobes_of(quality)
     lengths, counts, channels = (np.ascontiguousarray(column) for column in signals[:3])

@@ -78,7 +78,7 @@ class _Kernel:
         self._layout, self._left = layout, int(left)
         self._common: tuple[int, ...] = ()
         self._context = 0
-        self._keep: list[np.ndarray] = []
+        self._keep: list[object] = []
 
     def convert(self, frame: VideoFrame, target: np.ndarray) -> bool:
         """Write a frame to `target`. False if a sample has more bits than the format: swscale limits such samples."""

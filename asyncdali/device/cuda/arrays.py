@@ -46,7 +46,7 @@ class DeviceArray:
         return DeviceArray(self.memory, self.address, shape, kind, self.owner)
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, object]:
         """The data is complete, or ordered on the stream that was given to `run`: no stream needs to wait."""
         self.memory.seen(self, LEGACY_STREAM)
         address = self.address if self.nbytes else 0

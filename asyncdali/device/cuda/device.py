@@ -319,7 +319,7 @@ class CudaDevice:
         if not to_device:
             commands.copy(target, gathered, size, pinned)
 
-    def launch_all(self, launches: Sequence[tuple[object, Launch, Any]], commands: Commands, passing: list[DeviceBuffer]) -> object:
+    def launch_all(self, launches: Sequence[tuple[object, Launch, object]], commands: Commands, passing: list[DeviceBuffer]) -> object:
         """Add launches, given as (owner, launch, compiled kernel), to `commands`: one upload with all their tables, then the kernels.
 
         Returns the host memory that must stay alive until they are done. Device memory is appended to `passing`.

@@ -81,7 +81,7 @@ class FedArrays:
         """Whether a tensor list is in this GPU's memory."""
         return self._device.memory.owns(memory)
 
-    def find(self, values: Sequence[Any], stream: int | None) -> list[Lent]:
+    def find(self, values: Sequence[object], stream: int | None) -> list[Lent]:
         """The places of arrays. `stream` is the handle of the user's stream; None: the stream that each array names.
 
         RuntimeError for arrays of another GPU.

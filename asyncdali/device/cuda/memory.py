@@ -394,7 +394,7 @@ class PinnedMemory:
         except (RuntimeError, MemoryError) as error:
             log.debug("%d bytes could not be page-locked for GPU %d: %s", size, device, error)
 
-    def _on_device(self, call: Callable[..., Any], *arguments: int) -> None:
+    def _on_device(self, call: Callable[..., object], *arguments: int) -> None:
         before = self._driver.current()
         self._driver.use(self._device)
         try:

@@ -25,7 +25,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from time import perf_counter_ns as now
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...errors import because, operator_error
 from ...graph.plan import Plan
@@ -38,6 +38,9 @@ from ...runtime.parts import why_whole
 from ...runtime.work.segments import BuiltSegment, SegmentRun
 from ..cut import Cut
 from ..wire.encoding import Entries, Frame
+
+if TYPE_CHECKING:
+    from ...runtime.counting.segment_counters import Recorder
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -54,7 +57,7 @@ class Asked:
     engine_name = ""
     """The engine that has answered."""
 
-    def __init__(self, run: SegmentRun, before: Mapping[str, Any]):
+    def __init__(self, run: SegmentRun, before: Mapping[str, object]):
         self.run = run
         self.before: Mapping[str, Any] = before  # positions
         self.header: dict[str, Any] = {}
@@ -152,7 +155,7 @@ class Ordered(Generic[Kind]):
         asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
         asked.header["g"] = asked.generation
 
-    def recorder(self) -> Any:
+    def recorder(self) -> Recorder | None:
         """The recorder of the current trace. None if no trace is recorded."""
         counters = self.executor.counters
         return None if counters is None else counters.recorder

@@ -351,7 +351,7 @@ class EnginePool:
         if engine.start is not None:
             engine.start.progressed(process)
 
-    def statistics(self) -> list[dict[str, Any]]:
+    def statistics(self) -> list[dict[str, object]]:
         return [] if self._loader is None else statistics(self._loader)
 
     def close(self) -> None:

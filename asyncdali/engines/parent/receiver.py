@@ -185,7 +185,7 @@ class Receiver:
     def _end(self) -> None:
         self._closed = True
 
-    def _at(self, time: float, function: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def _at(self, time: float, function: Callable[..., object], args: tuple[object, ...]) -> None:
         heapq.heappush(self._timers, (time, next(self._numbers), function, args))
 
     def _changed(self) -> None:

@@ -116,7 +116,7 @@ class Packer(Entries):
         _gather_into(batch, sizes, memory)
         return self._placed(_PLACED, address_of(memory), memory)
 
-    def _placed(self, kind: int, address: int, owner: object) -> list[Any]:
+    def _placed(self, kind: int, address: int, owner: object) -> list[int]:
         found = self._blocks.find(address, address + 1)
         if found is None:
             raise ValueError("the memory is in no block")

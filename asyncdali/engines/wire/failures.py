@@ -15,7 +15,7 @@ class EngineError(Told, RuntimeError):
     It is also an instance of the nearest base of this class that the training process can name.
     """
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[EngineError], tuple[str]]:
         return EngineError, (str(self),)  # a combined class exists only in this process
 
 

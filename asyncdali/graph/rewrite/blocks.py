@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 UNDEFINED = MISSING
 
 
-def state_of(frame: FrameType, names: Sequence[str], global_names: Sequence[str]) -> dict[str, Any]:
+def state_of(frame: FrameType, names: Sequence[str], global_names: Sequence[str]) -> dict[str, object]:
     """The variables of a frame; UNDEFINED if a variable has no value. Containers are copied, because writes in branches are undone."""
     local: Mapping[str, Any] = frame.f_locals
     found = {}
@@ -153,7 +153,7 @@ def _logs() -> Iterator[Log]:
                 return
 
 
-def assign(place: WrittenPlace, value: Any) -> None:
+def assign(place: WrittenPlace, value: object) -> None:
     """Write to an item or attribute, and record the write in the current branch."""
     for log in _logs():
         log.note(place)

@@ -116,7 +116,7 @@ class Branches(Construct):
             self.block.fall.writes = self.call.writes()
         self.block.log.undo()
 
-    def _joined(self) -> tuple[Any, ...]:
+    def _joined(self) -> tuple[object, ...]:
         """Both branches have been traced: returns the variables after the `if`."""
         self.pop()
         self.block = Block(self.outer)  # marks the end

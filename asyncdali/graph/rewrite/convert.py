@@ -8,6 +8,7 @@ import logging
 import sys
 import types
 from collections import Counter
+from types import FunctionType
 from typing import Any
 
 from .. import conditionals
@@ -72,7 +73,7 @@ def converted(function: object) -> Any:
     return function
 
 
-def _function(function: types.FunctionType) -> Any:
+def _function(function: types.FunctionType) -> FunctionType:
     given = function.__dict__
     if given and (given.get(MARK) is function.__code__ or UNCONVERTED in given):
         return function

@@ -126,7 +126,7 @@ class _Choice(_Expression):
         check_predicate(test, "the condition of `... if ... else ...`")
         super().__init__(scopes, scopes.bring(test), True)
 
-    def then(self, value: Any) -> Leaf:
+    def then(self, value: object) -> Leaf:
         leaf = self.end_side(value)
         self.enter(False)
         return leaf
@@ -140,7 +140,7 @@ class _Choice(_Expression):
         return self.scopes.merge(values, self.sides, self.predicate, self.outer, "the result of `... if ... else ...`")
 
 
-def choose(test: Any) -> Any:
+def choose(test: Any) -> _Choice | _Plain:
     """``... if test else ...``"""
     if isinstance(test, DataNode):
         scopes = conditionals.active()

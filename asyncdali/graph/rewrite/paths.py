@@ -49,7 +49,7 @@ class Fork:
         self.met = False
         self.shares: Shares = {}
 
-    def keeps(self, what: Any) -> bool:
+    def keeps(self, what: object) -> bool:
         """Whether a variable (by name) or place (by identity) with equal values on both sides is not merged (again)."""
         return self.met
 
@@ -76,7 +76,7 @@ class Joined:
         self.regions[0].twin = leaf.scope
         self.leaf = leaf
 
-    def keeps(self, what: Any) -> bool:
+    def keeps(self, what: object) -> bool:
         """Like `Fork.keeps`.
 
         DALI merges every variable that is assigned in statements which some samples skip, even if the value is the same.
@@ -153,7 +153,7 @@ def _rest_chosen(tree: Joined, chosen: Callable[[Leaf], bool]) -> bool:
     return all(id(leaf.done) in inside if leaf.done else chosen(leaf) for leaf in parts if isinstance(leaf, Leaf))
 
 
-def kept(tree: Tree, what: Any) -> bool:
+def kept(tree: Tree, what: object) -> bool:
     """Whether a variable or place with equal values at all leaves needs no merging; see ``Fork.keeps``."""
     if isinstance(tree, Leaf):
         return tree.then is None or kept(tree.then, what)

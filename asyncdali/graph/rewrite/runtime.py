@@ -44,7 +44,7 @@ class RewrittenCall(Open):
         global_names: tuple[str, ...],
         line: int,
         after: tuple[str, ...] = (),
-    ) -> Any:
+    ) -> Branches | tuple[BranchPass]:
         """The steps of an ``if``. `after`: names that the following statements assign, given only if samples can leave early."""
         if not isinstance(test, DataNode):
             return TRUE if test else FALSE
@@ -199,10 +199,10 @@ class _PlainCall:
     def __init__(self) -> None:
         self.jumping: str | None = None
 
-    def branches(self, test: object, *rest: object) -> Any:
+    def branches(self, test: object, *rest: object) -> tuple[BranchPass]:
         return TRUE if test else FALSE
 
-    def body(self, *rest: Any) -> _PlainBody:
+    def body(self, *rest: object) -> _PlainBody:
         return _PlainBody(self)
 
     def returning(self, value: object, line: int) -> bool:

@@ -19,7 +19,7 @@ class Expressions(ast.NodeTransformer):
         self.owner = owner
         self.no_walrus = 0  # depth of constructs that must not contain `:=`
 
-    def visit_Lambda(self, node: ast.Lambda) -> Any:
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Call:
         return self.owner.inner_lambda(node, self)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -89,13 +89,13 @@ class Expressions(ast.NodeTransformer):
 
     visit_SetComp = visit_GeneratorExp = _comprehension
 
-    def visit_ListComp(self, node: ast.ListComp) -> Any:
+    def visit_ListComp(self, node: ast.ListComp) -> ast.Call:
         return self._born(self._comprehension(node))
 
-    def visit_DictComp(self, node: ast.DictComp) -> Any:
+    def visit_DictComp(self, node: ast.DictComp) -> ast.Call:
         return self._born(self._comprehension(node))
 
-    def visit_Dict(self, node: ast.Dict) -> Any:
+    def visit_Dict(self, node: ast.Dict) -> ast.Call:
         return self._born(self.generic_visit(node))
 
     def visit_List(self, node: ast.List) -> ast.AST:

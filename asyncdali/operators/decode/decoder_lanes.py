@@ -294,7 +294,7 @@ class LaneChooser:
 
     # --- the split, in checkpoints
 
-    def save(self) -> Any:
+    def save(self) -> dict[str, object]:
         """The split as JSON data."""
         return {**self._asked, **self._split._asdict()}
 

@@ -52,6 +52,7 @@ from .png_samples import decoded_pngs
 
 if TYPE_CHECKING:
     from ...codecs.jpeg.jpeg_kernels import Windows
+    from ...compiled.step import Compiled
 
 head, stored = JPEG_HEADER.word, STORED_IMAGE.word
 _JUDGED = (head.found, head.width, head.height, head.components, head.marker, head.scans)
@@ -157,7 +158,7 @@ class ImageDecoder(Operator):
             if self._lanes.any:
                 self._scan = self._scan_for_gpu()
 
-    def _scan_for_gpu(self) -> Any:
+    def _scan_for_gpu(self) -> Compiled:
         """The scan that also finds the files for a GPU's decoders."""
         from ...compiled.step import compile_all
         from . import decoders_kernels

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,7 +195,7 @@ def _values(batch: Batch) -> np.ndarray:
     return batch.values
 
 
-def _origin(inputs: list[Batch]) -> Any:
+def _origin(inputs: list[Batch]) -> Sequence[str] | None:
     """The origins of the samples, unless inputs with origins disagree."""
     known = [batch.source_info for batch in inputs if batch.source_info is not None]
     return known[0] if known and all(other is known[0] or list(other) == list(known[0]) for other in known[1:]) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from ...batch import Batch
 from ...compiled.addresses import address_of
 from ..accepts import matching
 from .plane_tables import PLANES
+
+if TYPE_CHECKING:
+    from ...compiled.step import Compiled
 
 MOST_AXES = 3
 
@@ -47,7 +50,7 @@ DATA_LAYOUTS = matching(
 """Layouts of filters. Without a layout all axes are data axes."""
 
 
-def plane_kernel() -> Any:
+def plane_kernel() -> Compiled:
     """The compiled function of :func:`plane_records`."""
     from .plane_kernels import fill_planes
 

@@ -76,10 +76,10 @@ class PythonOperator(Operator):
                 results = self._results(inputs, arguments.count, lambda batch, k: self._given_on_gpu(arrays, batch, k))
                 return self._planned_on_gpu(results, arrays)
 
-    def _planned(self, results: Sequence[Any]) -> Planned:
+    def _planned(self, results: Sequence[object]) -> Planned:
         return Planned([self._laid_out(self._batch(samples), layout) for samples, layout in zip(results, self._layouts)])
 
-    def _planned_on_gpu(self, results: Sequence[Any], arrays: UserArrays) -> Planned:
+    def _planned_on_gpu(self, results: Sequence[object], arrays: UserArrays) -> Planned:
         """Copy the function's results on the stream. Their memory belongs to a framework, which may reuse it immediately."""
         planned = Planned([])
         for samples, layout in zip(results, self._layouts):
@@ -105,7 +105,7 @@ class PythonOperator(Operator):
                 raise SampleError(k, message_of(error)) from error
         return found
 
-    def _results(self, inputs: list[Batch], count: int, given: Callable[[Batch, int], Any]) -> Sequence[Any]:
+    def _results(self, inputs: list[Batch], count: int, given: Callable[[Batch, int], Any]) -> Sequence[object]:
         """The function's results, one entry per output."""
         columns = [[given(batch, k) for k in range(len(batch))] for batch in inputs]
         if self.spec.constant("batch_processing"):
@@ -121,7 +121,7 @@ class PythonOperator(Operator):
         """The function's arguments for a sample."""
         return batch.sample(sample)
 
-    def _given_on_gpu(self, arrays: UserArrays, batch: Batch, sample: int) -> Any:
+    def _given_on_gpu(self, arrays: UserArrays, batch: Batch, sample: int) -> object:
         return arrays.array(batch, sample)
 
     def _call(self, sample: int | None, arguments: Sequence[Any]) -> Any:
@@ -135,7 +135,7 @@ class PythonOperator(Operator):
                 raise CallbackError(text) from error
             raise SampleError(sample, text) from because(CallbackError(text), error)
 
-    def _outputs(self, answer: object, sample: int | None) -> Sequence[Any]:
+    def _outputs(self, answer: object, sample: int | None) -> Sequence[object]:
         """The results of one call, one per output."""
         count = self.spec.output_count
         if count == 0:
@@ -148,14 +148,14 @@ class PythonOperator(Operator):
             raise TypeError(text) if sample is None else SampleError(sample, text)
         return answer
 
-    def _of_batch(self, answer: object) -> list[Any]:
+    def _of_batch(self, answer: object) -> list[object]:
         """The results of a call for the whole batch: a list of samples per output."""
         if self.spec.output_count == 1 and isinstance(answer, (list, np.ndarray)):
             return [answer]
         return list(self._outputs(answer, None))
 
     @staticmethod
-    def _check_count(samples: Any, count: int, number: int) -> None:
+    def _check_count(samples: object, count: int, number: int) -> None:
         """Whether the results of a call for the whole batch are as many as its samples. What has no length is refused as data later."""
         shape = getattr(samples, "shape", None)
         found = shape[0] if shape else len(samples) if isinstance(samples, (list, tuple)) else count
@@ -247,5 +247,5 @@ class DLTensorPythonFunction(PythonOperator):
         array = batch.sample(sample)
         return (array if array.flags.writeable else array.copy()).__dlpack__()
 
-    def _given_on_gpu(self, arrays: UserArrays, batch: Batch, sample: int) -> Any:
+    def _given_on_gpu(self, arrays: UserArrays, batch: Batch, sample: int) -> object:
         return arrays.capsule(batch, sample)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -50,7 +49,7 @@ class Reduction:
     each: Entry = 0
     no_axes: bool = False
 
-    def table(self, out_addresses: Entry, mean_addresses: Entry) -> tuple[np.ndarray, list[Any]]:
+    def table(self, out_addresses: Entry, mean_addresses: Entry) -> tuple[np.ndarray, list[object]]:
         """The compiled step's table, with the addresses of outputs and means in the host's memory; and the arrays to keep alive."""
         return REDUCTION.make(**self._values((out_addresses, 0, 0), (mean_addresses, 0, 0)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, refuse_where, register
 from ..sequences.per_frame_arguments import Frames, agreed, folded, named_arguments, unfolded, unfolded_arguments
+
+if TYPE_CHECKING:
+    from ...compiled.step import Compiled
 
 _LAYOUT = "**"
 _REVERSE = Arg("reverse_order", "bool", False, "Whether the new transform is applied before that of the input.")
@@ -45,7 +48,7 @@ def _product(multiply: Any, second: np.ndarray, first: np.ndarray) -> np.ndarray
     return result
 
 
-def _multiply() -> Any:
+def _multiply() -> Compiled:
     """The compiled kernel. Called in ``build()``."""
     from .transforms_kernels import multiply
 

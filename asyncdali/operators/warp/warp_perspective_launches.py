@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def perspective_launches(
 
 def perspective_table(
     source: Batch, output: Batch, maps: np.ndarray, records: np.ndarray, fills: np.ndarray, border: str
-) -> tuple[np.ndarray, list[Any]]:
+) -> tuple[np.ndarray, list[object]]:
     """The table of the compiled step for a batch, and the arrays to keep alive; see :func:`perspective_launches`."""
     return PERSPECTIVE.make(
         inputs=source.addresses, outputs=output.addresses, transforms=0, maps=np.ascontiguousarray(maps, np.float64), records=records,

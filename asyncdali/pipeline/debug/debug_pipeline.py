@@ -164,7 +164,7 @@ class DebugPipeline(Pipeline):
         except StopIteration:
             raise StopAsyncIteration from None
 
-    def _iterate(self) -> tuple[Any, ...]:
+    def _iterate(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Call the pipeline function. Its results are returned as tensor lists."""
         args, kwargs = self._arguments
         definition = self._core.debugged

@@ -222,7 +222,7 @@ class DebugDefinition(Definition):
                 "In debug mode external sources with batches of different sizes must be called before all other operators."
             )
 
-    def as_node(self, value: object) -> Any:
+    def as_node(self, value: object) -> object:
         """The node of a batch (a tensor list or a list of arrays). Other objects are returned unchanged."""
         is_list = isinstance(value, (list, tuple)) and bool(value) and all(map(_is_array, value))
         if not is_list and not isinstance(value, (TensorListCPU, TensorListGPU)):
@@ -254,13 +254,13 @@ class DebugDefinition(Definition):
             DataNodeDebug(node.name, source, node.index, batch, self) for node, batch in zip(instance.outputs, batches, strict=True)
         ]
 
-    def _constant(self, instance: OperatorInstance) -> Any:
+    def _constant(self, instance: OperatorInstance) -> Batch:
         """A batch of a constant input. The array may change from run to run, so calls of earlier iterations are not compared."""
         given, device = instance.constants, instance.outputs[0].device
         batch = repeated(given["value"], given["dtype"], given.get("layout") or "", self.size())
         return batch if device == "cpu" else self.engine.moved(batch, device, self._index)
 
-    def _run(self, instance: OperatorInstance) -> tuple[OperatorInstance, list[Any]]:
+    def _run(self, instance: OperatorInstance) -> tuple[OperatorInstance, list[Batch]]:
         """The source of the output nodes, and the output batches."""
         nodes, name = input_nodes(instance), public_name(instance)
         for node in nodes:
@@ -331,7 +331,7 @@ class DebugDefinition(Definition):
 
     # --- external sources
 
-    def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:
+    def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Sequence[DataNode] | DataNode:
         """The data of a call of `external_source`. `define` makes its nodes. It is called once, because a source is entered once."""
         call = self._match(context.user_trace(), "external_source", SourceCall, lambda number: self._new_source(number, define, listed))
         if call.listed != listed:

@@ -35,7 +35,7 @@ class PlannedMoment:
 
     origins: Mapping[str, OriginsInParts] = NO_ORIGINS
 
-    def __init__(self, session: Session, step: int, epoch: int, run: tuple[int, Mapping[str, Any]] | None = None):
+    def __init__(self, session: Session, step: int, epoch: int, run: tuple[int, Mapping[str, object]] | None = None):
         """`run`: number of samples and positions of an iteration that was run in part. None: they are a formula of the step."""
         self._session, self.step, self.epoch = session, step, epoch
         self.samples = int(session.options.batch_size) if run is None else run[0]

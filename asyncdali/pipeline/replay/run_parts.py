@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class RunPart(PartStream):
 
     def __init__(
         self, number: int, session: Session, fill: Callable[[Session], None], leading: int,
-        explained: tuple[Session, Mapping[str, Any]] | None, part: DeclaredPart, name: str,
+        explained: tuple[Session, Mapping[str, object]] | None, part: DeclaredPart, name: str,
     ):  # fmt: skip
         super().__init__(number, session, fill, part.where is not None, name)
         self._leading, self.explained, self._nodes = leading, explained, len(part.nodes)
@@ -53,7 +53,7 @@ class RunPart(PartStream):
             raw.moment = told  # type: ignore[assignment]  # it stands for one
         return raw
 
-    def _keep(self, record: Record, result: Any) -> None:
+    def _keep(self, record: Record, result: object) -> None:
         super()._keep(record, result)
         if self.explained is not None:  # sources may end epochs, so positions are no formula of the step
             session, positions = self.explained

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import jax
 from jax.sharding import Sharding
@@ -14,6 +14,9 @@ from ...pipeline import pipeline_def
 from ...pipeline.front import core_of
 from ..epochs import LastBatchPolicy
 from .iterator import DALIGenericIterator, DALIGenericPeekableIterator
+
+if TYPE_CHECKING:
+    from ...pipeline.pipeline import Pipeline
 
 
 @overload
@@ -154,7 +157,7 @@ def _made(kind: Any, function: Callable[..., Any] | None, sharding: Any, devices
     return create
 
 
-def _pipeline(graph: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], device: Any, **more: Any) -> Any:
+def _pipeline(graph: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], device: Any, **more: Any) -> Pipeline:
     """A pipeline for a device (None: jax's default)."""
     device = jax.devices()[0] if device is None else device
     defaults = {"num_threads": 4, "device_id": device.local_hardware_id if device.platform in ("gpu", "cuda", "rocm") else None}

@@ -131,12 +131,12 @@ class _Source:
         return tensors_of(made)
 
 
-def DALIIterator() -> Callable[..., list[Any]]:
+def DALIIterator() -> _Iterator:
     """A callable with the arguments of :func:`DALIIteratorWrapper`. Its pipelines end with it."""
     return _Iterator()
 
 
-def DALIRawIterator() -> Callable[..., list[Any]]:
+def DALIRawIterator() -> _Iterator:
     """The same as :func:`DALIIterator`. No TensorFlow operator is used."""
     return _Iterator()
 

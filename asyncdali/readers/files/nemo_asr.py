@@ -128,7 +128,7 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value for messages. Numbers may have thousands of digits."""
     shown = ascii(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "a number above 2^64"
     return shown if len(shown) <= 80 else f"{shown[:80]}..."

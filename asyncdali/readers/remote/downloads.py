@@ -49,7 +49,7 @@ class Budget:
 
 async def together(
     system: AbstractFileSystem, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget
-) -> list[Any]:
+) -> list[bytes | BaseException]:
     """Bytes or error of each range (the whole file if `stop` is None). fsspec's own method for several ranges leaves requests behind
     when it is cancelled."""
     import asyncio  # a slow import
@@ -142,7 +142,7 @@ async def _is_empty(system: AbstractFileSystem, path: str) -> bool:
 
 def one_by_one(
     system: AbstractFileSystem, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget
-) -> list[Any]:
+) -> list[bytes | Exception]:
     """The same for a synchronous file system. Some of them (caches) request several files at a time in ``cat_ranges``."""
     for start, stop in zip(starts, stops, strict=True):
         if stop is not None:

@@ -13,8 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from contextlib import AbstractContextManager
-from typing import Any
+from contextlib import AbstractContextManager, suppress
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from asyncdali_workers.interrupts import uninterrupted
@@ -22,6 +22,8 @@ from asyncdali_workers.interrupts import uninterrupted
 from ...errors import PipelineClosed
 from ...sampling.order import OrderPosition, SampleOrder
 from .requests import Requests
+
+_Result = TypeVar("_Result")
 
 _PATIENCE = 0.9
 """Most seconds that closing may take. Only file systems that are not asynchronous need this time."""
@@ -36,18 +38,19 @@ class Fetches:
         self._lock = threading.Lock()
         self._running: dict[Future[Any], threading.Thread] = {}
 
-    def begin(self, call: Callable[[], Any]) -> Future[Any]:
+    def begin(self, call: Callable[[], _Result]) -> Future[_Result]:
         """Start a call; PipelineClosed after :meth:`stop`."""
-        future: Future[Any] = Future()
+        future: Future[_Result] = Future()
 
         def work() -> None:
             try:
                 with self._requests.governed():
                     found = call()
             except BaseException as error:  # raised where the result is requested
-                _settle(future, None, error)
+                _fail(future, error)
             else:
-                _settle(future, found, None)
+                with suppress(InvalidStateError):  # it was cancelled in the meantime
+                    future.set_result(found)
             with self._lock:
                 del self._running[future]
 
@@ -70,7 +73,7 @@ class Fetches:
         with self._lock:
             running = list(self._running)
         for future in running:
-            _settle(future, None, PipelineClosed("the pipeline was closed while it waited for remote files"))
+            _fail(future, PipelineClosed("the pipeline was closed while it waited for remote files"))
 
     def close(self) -> None:
         """Stop, and wait for the threads. Threads inside a synchronous file system are not waited for; they end with its answer."""
@@ -83,29 +86,24 @@ class Fetches:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _settle(future: Future[object], found: object, error: BaseException | None) -> None:
-    try:
-        if error is None:
-            future.set_result(found)
-        else:
-            future.set_exception(error)
-    except InvalidStateError:  # it was cancelled in the meantime
-        pass
+def _fail(future: Future[_Result], error: BaseException) -> None:
+    with suppress(InvalidStateError):  # it was cancelled in the meantime
+        future.set_exception(error)
 
 
-class BatchesAhead:
+class BatchesAhead(Generic[_Result]):
     """The results of `fetch` for the batches of `order`, `depth` of which are fetched at a time.
 
     The order predicts the following batches (None for a depth of 1). If a batch has other indices (another batch size, a restored
     checkpoint), it is fetched when it is requested, and prediction starts again behind it.
     """
 
-    def __init__(self, order: SampleOrder | None, depth: int, fetch: Callable[[np.ndarray], object], fetches: Fetches):
+    def __init__(self, order: SampleOrder | None, depth: int, fetch: Callable[[np.ndarray], _Result], fetches: Fetches):
         self._order, self._depth, self._fetch, self._fetches = order, depth, fetch, fetches
-        self._ahead: deque[tuple[np.ndarray, Future[Any]]] = deque()
+        self._ahead: deque[tuple[np.ndarray, Future[_Result]]] = deque()
         self._next: OrderPosition | None = None  # behind the requested batches
 
-    def get(self, indices: np.ndarray, behind: OrderPosition, first: int = 0, whole: int = 0) -> Any:
+    def get(self, indices: np.ndarray, behind: OrderPosition, first: int = 0, whole: int = 0) -> _Result:
         """``fetch(indices)``; raises its error. `behind` is the position behind this batch.
 
         Where a batch is a part of an iteration of `whole` samples, from sample `first` on, those guessed are such parts, too.
@@ -125,5 +123,5 @@ class BatchesAhead:
         finally:
             del found  # the future keeps its error, whose traceback holds this frame
 
-    def _begin(self, indices: np.ndarray) -> Future[object]:
+    def _begin(self, indices: np.ndarray) -> Future[_Result]:
         return self._fetches.begin(lambda: self._fetch(indices))

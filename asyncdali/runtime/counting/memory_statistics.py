@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...batch import Batch
 from ...device.buffers import SMALL, size_class
 
@@ -26,6 +24,6 @@ class MemoryStatistics:
             found = (total, largest, reserved, max(largest, reserved // max(1, len(sizes))))
             row[:] = map(max, row, found)
 
-    def table(self) -> dict[str, dict[str, Any]]:
+    def table(self) -> dict[str, dict[str, list[int]]]:
         """{operator: {statistic: [value of each output]}}, in bytes."""
         return {name: {key: [row[k] for row in rows] for k, key in enumerate(KEYS)} for name, rows in list(self._seen.items())}

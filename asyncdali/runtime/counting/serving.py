@@ -180,7 +180,7 @@ class _Server:
             data = json.dumps({"error": f"the report has {len(data)} bytes, more than {MOST_BYTES}"}).encode()
         connection.sendall(data)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """The answer."""
         with self.lock:
             served = list(self._served.items())

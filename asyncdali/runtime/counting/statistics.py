@@ -438,7 +438,7 @@ def _engine(item: Mapping[str, Any]) -> EngineStatistics:
     )  # fmt: skip
 
 
-def _with_work_of(here: OperatorStatistics, elsewhere: Sequence[Mapping[str, Sequence[Any]]]) -> OperatorStatistics:
+def _with_work_of(here: OperatorStatistics, elsewhere: Sequence[Mapping[str, Sequence[object]]]) -> OperatorStatistics:
     """An operator of this process, with what it did in engines.
 
     This process counts only batches that cross the cut. Engines count all batches, but the count of a replaced engine is lost.

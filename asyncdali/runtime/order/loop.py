@@ -10,7 +10,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from asyncdali_workers.interrupts import uninterrupted
 from asyncdali_workers.processes.greenlets import refuse_greenlets
@@ -55,7 +54,7 @@ class LoopThread:
         """Whether the caller is on the loop's thread."""
         return threading.current_thread() is self._thread
 
-    def call(self, function: Callable[..., Any], *args: Any) -> None:
+    def call(self, function: Callable[..., object], *args: object) -> None:
         """Schedule `function` on the loop's thread. May be called from any thread."""
         self.loop.call_soon_threadsafe(function, *args)
 

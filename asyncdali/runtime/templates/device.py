@@ -28,6 +28,7 @@ from .views import overlaps
 from .whole import TooLargeOutput
 
 if TYPE_CHECKING:
+    from ...device.buffers import PooledBuffer
     from ...device.cuda.commands import Commands
 
 _MOST_WORDS = 1 << 15
@@ -207,7 +208,7 @@ class DeviceTemplate:
 
     def queue(
         self, edges: list[Any], device: CudaDevice, commands: Commands, made: list[DeviceBuffer], passing: list[DeviceBuffer]
-    ) -> Any:  # fmt: skip
+    ) -> PooledBuffer:  # fmt: skip
         """Make the outputs of an iteration in `edges`, and add the upload and the launches to `commands`.
 
         Returns the host memory that must stay alive until they are done. Buffers are appended to `made` and `passing`. TooLargeOutput if

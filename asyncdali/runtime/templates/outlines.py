@@ -68,7 +68,7 @@ def outlined(
     return made
 
 
-def _plan(built: Built, views: dict[int, View], batch_size: int, position: Any, made: Outline, placed: bool, copies: bool) -> None:
+def _plan(built: Built, views: dict[int, View], batch_size: int, position: object, made: Outline, placed: bool, copies: bool) -> None:
     """Plan one operator. TypeError if its outputs or steps cannot be copied. `placed`: outputs get their memory after each plan."""
     inputs, named = [views[edge] for edge in built.inputs], {name: views[edge] for name, edge in built.arguments}
     arguments, now = Arguments(built.planned.spec, dict(named), len(inputs[0])), Now(batch_size, position)
@@ -179,7 +179,7 @@ class WordBlock:
         kept = self._declared.get(id(table))
         return kept.entries if kept is not None and kept.words == table.tolist() else None
 
-    def table(self, entries: Sequence[Any]) -> int:
+    def table(self, entries: Sequence[object]) -> int:
         """Add a table, and all that it declares. Returns its first word."""
         first = self.room(len(entries))
         words = self._parts[-1]

@@ -91,13 +91,13 @@ class Templates:
             self._trials -= 1
         return None
 
-    def positions(self) -> dict[Any, int]:
+    def positions(self) -> dict[tuple[str, int, int], int]:
         """The words of the operators' positions, by what their handles name."""
         return {} if not self._moving else {
             ("position", id(built), k): word for built in self._moving for k, word in enumerate(built.operator.words_of(built.position))
         }
 
-    def _made(self, edges: Sequence[Any], batch_size: int) -> Any:
+    def _made(self, edges: Sequence[Any], batch_size: int) -> object:
         positions = {id(built): built.operator.placed(_handles(built)) for built in self._moving}
         outline = outlined(self.rest, edges, batch_size, positions, self._on_gpu, self._copies)
         try:

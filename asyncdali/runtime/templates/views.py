@@ -57,7 +57,7 @@ class View(Batch):
 class Now(Iteration):
     """A whole iteration as `plan` sees it. `position`: of an operator that places it; None: the plan may not read it."""
 
-    def __init__(self, batch_size: int, position: Any):
+    def __init__(self, batch_size: int, position: object):
         self.batch_size, self.prepared, self.first, self.whole = batch_size, None, 0, 0
         if position is not None:
             self.position = position

@@ -53,7 +53,7 @@ class LoaderEvaluator:
             yield batch
         self.end_time = perf_counter()
 
-    def _replayed(self) -> Iterator[Any]:
+    def _replayed(self) -> Iterator[object]:
         if not self.cache_ready:
             raise RuntimeError("the loader returned no batches, so no batch can be replayed")
         return itertools.islice(itertools.cycle(self.cached_batches), len(self))
