@@ -28,6 +28,7 @@ from ..errors import SampleError, because, call_error
 from ..graph import context
 from ..graph.calls import class_path
 from ..graph.node import Definition, OperatorInstance, make
+from ..graph.peephole import enabled
 from ..graph.plan import PlannedOperator, build_plan
 from ..operators.base import Arguments, Environment, Iteration, Planned, PythonJob, Role, Schema, Trait
 from ..operators.expressions.types import OPERATIONS
@@ -149,6 +150,7 @@ class Brick:
     def _built(self, planned: PlannedOperator, engine: BrickEngine) -> BuiltOperator:
         try:
             operator = planned.kind(planned.spec, engine.environment)
+            operator.neighbours = planned.neighbours
             operator.infer([None] * len(planned.inputs))
         except Exception as error:
             raise self.error(planned, error) from error
@@ -158,6 +160,12 @@ class Brick:
     def stateful(self) -> list[BuiltOperator]:
         """The operators with a position: at most one."""
         return [built for built in self.operators if built.operator.stateful]
+
+    def reads_for(self, consumer: Brick) -> None:
+        """`consumer` reads the first output of this reader, so the reader scans the files' heads for it, as in pipelines."""
+        reader = self.operators[0].operator
+        if enabled("heads") and Trait.SCANS_HEADS in reader.traits and reader.neighbours.head_scan is None:
+            reader.neighbours.head_scan = consumer.operators[0].operator.wanted_scan()
 
     def shares(self, output: Batch) -> bool:
         """Whether an output has memory of an input, although the operator is not known for that: a cast to the same type, for example."""

@@ -241,8 +241,8 @@ class CapturedLoop:
 
     # --- the loop
 
-    def begin(self, item: DelayedCall, following: DelayedCall | None) -> None:
-        """A step begins. `item`: its outputs; `following`: those of the next step, to be computed ahead."""
+    def begin(self, item: DelayedCall, following: DelayedCall | None, reader: Brick | None = None) -> None:
+        """A step begins. `item`: its outputs; `following`: those of the next step, to be computed ahead; `reader` makes both."""
         self._steps += 1
         self._left = False
         if self.asked and self._steps == 2 and not any(call.sources is not None for call in self._calls):
@@ -252,6 +252,10 @@ class CapturedLoop:
         before = self._program
         if self._steps > 1:
             self._program = self._stable(self._calls)
+        if self._steps == 2 and reader is not None:
+            for call in self._program:
+                if call.sources and call.sources[0].call < 0 and not call.sources[0].number:
+                    reader.reads_for(call.brick)
         self._stock = self._next_stock if item is self._next_item else {}
         self._note_reads()
         self._calls, self._made = [], [(weakref.ref(item), item.reads)]

@@ -603,7 +603,7 @@ class ReaderEpoch:
             data = reader._data
             following = DelayedCall(lambda: reader._read(brick, data, position, count, engine), [], "an item that was read ahead")
             reader._ahead = _Ahead(position, count, following)
-        loop.begin(work, following)
+        loop.begin(work, following, brick)
 
     def _end(self, left: int) -> None:
         reader = self._reader

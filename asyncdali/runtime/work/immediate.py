@@ -309,6 +309,7 @@ class Immediate:
     def _make(self, planned: PlannedOperator) -> Operator:
         try:
             operator = planned.kind(planned.spec, self._engine.environment)
+            operator.neighbours = planned.neighbours
             operator.infer([None] * len(planned.inputs))  # element types may differ from call to call
         except Exception as error:
             raise operator_error(planned, error, None) from error

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import asyncdali.dynamic as ndd
+from asyncdali.codecs.jpeg import jpeg_kernels
 from asyncdali.imperative import bricks, fused, loops
 
 pytestmark = pytest.mark.filterwarnings("ignore:capture")
@@ -565,3 +566,49 @@ def test_shapes_are_known_without_a_copy_of_the_work(files):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_equal_loops(files, body, least=2 * 2)
+
+
+# --- what operators know of their neighbours
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory):
+    """Eight JPEGs."""
+    root = tmp_path_factory.mktemp("photographs")
+    for k in range(8):
+        picture = Image.fromarray(np.random.default_rng(k).integers(0, 256, (40 + k, 60 - k, 3), np.uint8))
+        picture.save(root / f"{k}.jpg")
+    return [str(root / f"{k}.jpg") for k in range(8)]
+
+
+def test_a_reader_scans_the_heads_of_files_for_the_decoder_of_a_loop(photographs, monkeypatch):
+    scanned = []
+    original = jpeg_kernels.read_headers
+    monkeypatch.setattr(jpeg_kernels, "read_headers", lambda *given: scanned.append(1) or original(*given))
+    _, _, reader = run(photographs, training, True, epochs=6)
+    assert reader.captured_calls >= 10 * 2
+    assert 1 <= len(scanned) <= 4  # of twelve steps those that began before the loop had recorded two
+
+
+def test_bytes_that_the_program_has_changed_are_scanned_again(photographs):
+    small = min((np.fromfile(path, np.uint8) for path in photographs), key=len)
+
+    def body(item, rng):
+        files, _ = item
+        ndd.decoders.image(files)  # computed ahead, so the reader scans
+        for file in files.tensors:
+            np.asarray(file)[: len(small)] = small
+        return ndd.decoders.image(files)
+
+    steps = run(photographs, body, True, epochs=4, size=2)[0]
+    picture = content(ndd.decoders.image(ndd.as_tensor(small)))
+    assert steps == [2 * picture] * 16
+
+
+def test_a_decoder_of_a_loop_feeds_the_resize_behind_it(photographs, monkeypatch):
+    made = []
+    build = fused.FusedProgram._build
+    monkeypatch.setattr(fused.FusedProgram, "_build", lambda self: made.append(self) or build(self))
+    run(photographs, training, True, epochs=3)
+    feeding = [built.operator.neighbours.feeds for program in made for segment in program._graph._segments for built in segment.operators]
+    assert any(feeding)
