@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+
 Error = TypeVar("Error", bound=BaseException)
 
 WHILE_RUNNING = (
@@ -159,10 +161,11 @@ class SampleError(Exception):
         """More samples that have failed, as far as they are known."""
 
 
-def refuse_where(wrong: Any, message: Callable[[int], str]) -> None:
+def refuse_where(wrong: np.ndarray | np.bool_, message: Callable[[int], str]) -> None:
     """Raise SampleError for the first sample that is `wrong`, bool[samples, ...]. `message` gets the index of this sample."""
     if wrong.any():
-        sample = int(wrong.argmax()) // (wrong.size // len(wrong))
+        samples = len(wrong)  # type: ignore[arg-type]  # numpy's types allow for a single number
+        sample = int(wrong.argmax()) // (wrong.size // samples)
         raise SampleError(sample, message(sample))
 
 

@@ -3,7 +3,6 @@
 video_index.py     the frames of a video, and its packets
 video_formats.py   decoding of single frames
 video_padding.py   frames in place of those that a video does not have
-av_objects.py      the parts of PyAV's objects that are used, for types
 frame_colours.py   decoded frames to RGB: our own kernel where it has swscale's pixels, swscale elsewhere
 
     frame_colour_kernels.py, frame_colour_tables.py

@@ -22,7 +22,7 @@ from ...compiled.addresses import address_of
 from .frame_colour_tables import FRAMES, NARROWEST
 
 if TYPE_CHECKING:
-    from .av_objects import VideoFrame
+    from av import VideoFrame
 
 _NAME = re.compile(r"yuv(j?)(420|422|440|444)p(?:(9|10|12)le)?")
 _HALVED = {"420": (1, 1), "422": (1, 0), "440": (0, 1), "444": (0, 0)}

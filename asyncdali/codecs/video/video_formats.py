@@ -15,7 +15,9 @@ from .video_index import TOLERANT, UNKNOWN, WITH_TIMES, Packets, VideoIndex, ind
 from .video_padding import MISSING
 
 if TYPE_CHECKING:
-    from .av_objects import CodecContext, Packet, VideoFrame
+    from av import VideoCodecContext, VideoFrame
+
+    from .video_index import VideoPacket
 
 
 def prepare_decoding() -> None:
@@ -79,7 +81,7 @@ class OpenVideo:
         self._can_seek = len(index.marks) > 0
         self._sought = False
         """Whether the container went to its place by a seek."""
-        self._kept: deque[Packet] = deque()
+        self._kept: deque[VideoPacket] = deque()
         """The last packets that were read, from the first one on that another run needs. `pts` of a packet is its place."""
         self._run: tuple[int, int] | None = None
         """The run in work: its first segment and the one behind its last."""
@@ -229,7 +231,7 @@ class OpenVideo:
         if start != UNKNOWN and not begun:
             raise _NoStart
 
-    def _frames_before(self, broken: Packet | None, decoder: CodecContext) -> Iterator[tuple[int, VideoFrame]]:
+    def _frames_before(self, broken: VideoPacket | None, decoder: VideoCodecContext) -> Iterator[tuple[int, VideoFrame]]:
         """The frames that the decoder still has from before the last key frame. If decoding could start at that frame, the run would have
         ended before it. `broken`: the packet that could not be decoded."""
         if broken is None or not len(self.index.packets):
@@ -240,7 +242,7 @@ class OpenVideo:
             if number < key and not frame.is_corrupt:
                 yield number, frame
 
-    def _may_be_broken(self, packet: Packet | None, start: int, begun: bool) -> bool:
+    def _may_be_broken(self, packet: VideoPacket | None, start: int, begun: bool) -> bool:
         """Whether a run continues behind a packet that cannot be decoded: no frame of the run needs it."""
         number = UNKNOWN if packet is None else self._number(packet.pts)
         if start == UNKNOWN:
@@ -251,7 +253,7 @@ class OpenVideo:
         """The number of the frame of the packet at `place`, or UNKNOWN."""
         return int(self._numbers[place]) if place is not None and 0 <= place < len(self._numbers) else UNKNOWN
 
-    def _run_packets(self, first: int, end: int) -> Iterator[Packet]:
+    def _run_packets(self, first: int, end: int) -> Iterator[VideoPacket]:
         """The packets of a run. It ends where all its frames are known to the decoder."""
         start, packets = self._start_of(first), self.index.packets
         begin, last = 0 if start == UNKNOWN else int(packets[start]), np.iinfo(np.int64).max
@@ -270,7 +272,7 @@ class OpenVideo:
 
     # --- packets
 
-    def _packet(self, place: int, keep: int) -> Packet | None:
+    def _packet(self, place: int, keep: int) -> VideoPacket | None:
         """The packet at `place`, which is kept or the next one; None behind the last. Packets from `keep` on are kept."""
         kept = self._kept
         self._forget(min(place, keep))
@@ -283,7 +285,7 @@ class OpenVideo:
                 kept.append(packet)
         return packet
 
-    def _taken(self, place: int) -> Packet | None:
+    def _taken(self, place: int) -> VideoPacket | None:
         """The packet at `place`, which is the next one. In damaged data some containers give other packets after a seek."""
         if not self._sought:
             return self._packets.take()
@@ -351,7 +353,7 @@ class OpenVideo:
         self._source.close()
 
 
-def _place_of(packet: Packet) -> int:
+def _place_of(packet: VideoPacket) -> int:
     """The place of a packet that was read: its `pts`."""
     assert packet.pts is not None
     return packet.pts

@@ -20,7 +20,12 @@ from zlib import crc32
 import numpy as np
 
 if TYPE_CHECKING:
-    from .av_objects import CodecContext, Packet, Stream, VideoContainer
+    from typing import TypeAlias
+
+    from av import Packet, VideoCodecContext, VideoStream
+    from av.container import InputContainer
+
+    VideoPacket: TypeAlias = Packet[VideoStream]
 
 MAX_PIXELS = 1 << 28
 """Limit of a frame; a larger size is a broken header."""
@@ -75,18 +80,18 @@ class VideoIndex:
         result: np.ndarray = (self.times[frames] - self.times[0]) * self.tick.numerator / self.tick.denominator
         return result
 
-    def place_of(self, packet: Packet) -> int:
+    def place_of(self, packet: VideoPacket) -> int:
         """The place of the packet of a key frame, or UNKNOWN. Two packets with the same mark are unknown."""
         found = np.flatnonzero(self.marks == mark_of(packet))
         return int(self.packets[self.keys[found[0]]]) if len(found) == 1 else UNKNOWN
 
 
-def mark_of(packet: Packet) -> int:
+def mark_of(packet: VideoPacket) -> int:
     """A number that identifies a packet of a file: its offset, size and bytes."""
     return hash((-1 if packet.pos is None else packet.pos, packet.size, crc32(packet)))
 
 
-def sum_of(packet: Packet) -> int:
+def sum_of(packet: VideoPacket) -> int:
     """A number that tells a packet from others that may come instead of it after a seek in damaged data."""
     return hash((packet.size, packet.is_keyframe, packet.is_corrupt, crc32(memoryview(packet)[:_SUMMED])))
 
@@ -133,14 +138,14 @@ _NO_PROTOCOL = "none"
 (``ffconcat``) or listen on a port (SDP)."""
 
 
-def _open(source: BinaryIO) -> VideoContainer:
+def _open(source: BinaryIO) -> InputContainer:
     av = load_av()
     source.seek(0)
     # Titles and similar texts may be in any encoding. PyAV before version 19 would raise an error for other encodings than UTF-8.
     tolerant = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
     # FFmpeg sees no file name, so that bytes in memory and in a file are read alike, and a name cannot make a text a video.
     nameless = SimpleNamespace(read=source.read, seek=partial(_seek, source), tell=source.tell)
-    opened: VideoContainer = av.open(nameless, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
+    opened: InputContainer = av.open(nameless, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
     return opened
 
 
@@ -157,15 +162,15 @@ def _seek(source: BinaryIO, offset: int, whence: int = 0) -> int:
         return -errno.EINVAL
 
 
-def _packets(container: VideoContainer, streams: Sequence[Stream]) -> Iterator[Packet]:
+def _packets(container: InputContainer, streams: Sequence[VideoStream]) -> Iterator[VideoPacket]:
     """The packets of streams that have data. An empty packet would end decoding; AVI repeats frames by empty packets."""
     try:
-        yield from (packet for packet in container.demux(streams) if packet.size)
+        yield from (packet for packet in container.demux(tuple(streams)) if packet.size)
     except IndexError:  # PyAV ends so, if streams were added after the container was opened.
         return
 
 
-def _copied(stream: Stream) -> tuple[Stream, VideoContainer]:
+def _copied(stream: VideoStream) -> tuple[VideoStream, InputContainer]:
     """A stream with the parameters of `stream` and a new decoder, and its container. The container must be open while the stream is used.
 
     PyAV copies parameters only into containers that may be written. The caller closes the container: otherwise both refer to each other
@@ -175,7 +180,7 @@ def _copied(stream: Stream) -> tuple[Stream, VideoContainer]:
     return nowhere.add_stream_from_template(stream, opaque=True), nowhere
 
 
-def _tag_of(context: CodecContext) -> str | None:
+def _tag_of(context: VideoCodecContext) -> str | None:
     """The codec's tag, by which some decoders know a variant; None if PyAV cannot set it."""
     try:
         tag: str = context.codec_tag
@@ -190,13 +195,13 @@ class Packets:
     `context` has the name of the codec and the size in the headers. The methods raise PyAV's errors.
     """
 
-    stream: Stream
-    context: CodecContext
+    stream: VideoStream
+    context: VideoCodecContext
     place: int
 
     def __init__(self, source: BinaryIO, stream: int | None = None):
         self._source = source
-        self._parameters: tuple[Stream, VideoContainer] | None = None
+        self._parameters: tuple[VideoStream, InputContainer] | None = None
         """A stream with the parameters of `stream`, as they were when the container was opened, and its container."""
         self._tag: str | None = None
         self.container = _open(source)
@@ -208,16 +213,17 @@ class Packets:
 
         ValueError if there is no such stream any more.
         """
-        if stream >= len(self.container.streams) or self.container.streams[stream].type != "video":
+        found = next((video for video in self.container.streams.video if video.index == stream), None)
+        if found is None:
             raise ValueError(f"stream {stream} is no video any more: the data have changed since the video was indexed")
-        self.stream = self.container.streams[stream]
+        self.stream = found
         self.context = self.stream.codec_context
         self._packets = _packets(self.container, [self.stream])
         self.place = 0
         if self._parameters is None:
             self._parameters, self._tag = _copied(self.stream), _tag_of(self.context)
 
-    def decoder(self, tolerant: bool = False) -> CodecContext:
+    def decoder(self, tolerant: bool = False) -> VideoCodecContext:
         """A new decoder of the stream. A decoder that was emptied keeps some state, so damaged frames would depend on earlier ones.
 
         tolerant   return damaged frames, as a plain sequential decoder does
@@ -233,7 +239,7 @@ class Packets:
         context.options = {"max_pixels": str(MAX_PIXELS), **strict}
         return context
 
-    def take(self) -> Packet | None:
+    def take(self) -> VideoPacket | None:
         """The next packet with data; None behind the last."""
         packet = next(self._packets, None)
         self.place += packet is not None and self.place != UNKNOWN
@@ -267,7 +273,7 @@ _PICTURES = ("mjpeg", "png", "bmp", "tiff", "webp", "jpeg2000", "libopenjpeg", "
 
 def _choose_stream(packets: Packets) -> None:
     """Choose the first video that is no cover picture. ValueError if there is none."""
-    av, streams = load_av(), packets.container.streams.video
+    av, streams = load_av(), list(packets.container.streams.video)
     if not streams:
         raise ValueError("the data has no video stream")
     streams = [stream for stream in streams if not stream.disposition & av.stream.Disposition.attached_pic]
@@ -304,7 +310,7 @@ _USER_DATA = b"\0\0\1\xb2"
 class _Table:
     """The packets that were read: times and sums, and marks of key packets by their places."""
 
-    def __init__(self, context: CodecContext) -> None:
+    def __init__(self, context: VideoCodecContext) -> None:
         self.times: list[int | None] = []
         self.sums: list[int] = []
         self.marks: dict[int, int] = {}
@@ -313,7 +319,7 @@ class _Table:
         self._names: set[bytes] = set()
         """Names that the first packet tells and the header does not. Decoding cannot start at a packet without these names."""
 
-    def add(self, packet: Packet) -> None:
+    def add(self, packet: VideoPacket) -> None:
         if self._mpeg4 and not self.times:
             names = {text.partition(b"\0\0\1")[0] for text in bytes(packet).split(_USER_DATA)[1:]}
             self._names = {name for name in names if name not in self._header}
@@ -333,7 +339,7 @@ class _Table:
         rate, tick = packets.stream.average_rate or packets.stream.guessed_rate, packets.stream.time_base
         rate = rate if rate is not None and rate > 0 else None
         timed = tick is not None and tick > 0 and len(known) == len(stamps) and all(map(le, known, known[1:]))
-        if not timed:
+        if tick is None or not timed:
             tick, known = 1 / Fraction(rate or _DEFAULT_RATE), list(range(len(places)))
         distinct = None not in places and len(set(places)) == len(places)  # Some packets have two frames.
         keys = keys if distinct else []
@@ -412,19 +418,19 @@ def _one(packet: object) -> int:
     return 1
 
 
-def _vp8(packet: Packet) -> int:
+def _vp8(packet: VideoPacket) -> int:
     """RFC 6386, section 9.1: show_frame."""
     return memoryview(packet)[0] >> 4 & 1
 
 
-def _vp9(packet: Packet) -> int:
+def _vp9(packet: VideoPacket) -> int:
     """VP9 bitstream specification, 6.2: show_existing_frame and show_frame. One frame of a superframe (annex B) is shown."""
     data = memoryview(packet)
     head = data[0] << 1 if data[0] & 0x30 == 0x30 else data[0]  # Profile 3 has one more bit.
     return int(data[-1] & 0xE0 == 0xC0 or head & 0x0A != 0)
 
 
-def _mpeg4(packet: Packet) -> int:
+def _mpeg4(packet: VideoPacket) -> int:
     """ISO/IEC 14496-2, 6.2.1: vop_start_code. Some writers of AVI put two frames into a packet, and an empty frame into the next one."""
     return bytes(packet).count(b"\0\0\1\xb6")
 
