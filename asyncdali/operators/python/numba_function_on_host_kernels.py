@@ -1,17 +1,14 @@
 """Kernels for `numba.cuda` without a GPU.
 
-Most kernels are compiled for the CPU, with Numba's arithmetic, and run thread after thread. Such kernels may only ask for their thread's
-position (grid, threadIdx ...), and use atomics, local and constant arrays and device functions. A kernel whose threads wait for each other
-(barriers, shared memory), or that uses rarer features, runs in Numba's simulator: one Python thread for each thread of a block. This is
-slow, and a warning says so once.
+Kernels are compiled for the CPU, with Numba's arithmetic, and run thread after thread. They may ask for their thread's position (grid,
+threadIdx ...), and use atomics, local and constant arrays and device functions. A kernel whose threads wait for each other (barriers,
+shared memory), or that uses rarer features, is refused in ``build()``: it needs a GPU.
 
 The user's function is not changed: a copy of it uses the stand-ins below in place of `numba.cuda`.
 """
 
 from __future__ import annotations
 
-import itertools
-import sys
 import threading
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType, ModuleType
@@ -24,12 +21,11 @@ from numba.extending import models, overload, overload_attribute, register_model
 
 from ...compiled.addresses import address_of
 from ...compiled.intrinsics import load_i64
-from ...messages.notices import warn
 from .numba_function_on_host_tables import PLACE
 
 Triple = tuple[int, int, int]
 
-# --- position of a thread, for compiled kernels
+# --- position of a thread
 
 _PLACE = PLACE.zeros(1)[0]
 """Position of the running thread. Only one launch runs at a time (`_TURN`)."""
@@ -40,7 +36,7 @@ at = PLACE.at
 
 
 class _Place:
-    """Stand-in for threadIdx and similar names in compiled kernels."""
+    """Stand-in for threadIdx and similar names."""
 
     def __init__(self, field: str):
         self.first = _AT + getattr(at, f"{field}_x")
@@ -150,7 +146,7 @@ _CUDA = _module(
     local=_module(".local", array=njit(lambda shape, dtype: np.empty(shape, dtype))),
     const=_module(".const", array_like=njit(lambda array: array)),
 )
-"""Stand-in for ``numba.cuda`` in compiled kernels."""
+"""Stand-in for ``numba.cuda``."""
 
 
 # --- copies of users' functions
@@ -162,17 +158,13 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 class _Copies:
-    """Copies of a kernel and of the device functions that it calls, in which `cuda` is the stand-in for ``numba.cuda``.
+    """Copies of a kernel and of the device functions that it calls, in which `cuda` is the stand-in for ``numba.cuda``."""
 
-    `made` turns a copied device function into the object to call instead. `names`: all names that the functions look up.
-    """
+    def __init__(self) -> None:
+        from numba import cuda
 
-    def __init__(self, cuda: Any, made: Callable[[FunctionType], Any]):
-        from numba import cuda as real
-
-        self._real, self._cuda, self._made = real, cuda, made
+        self._real = cuda
         self._found: dict[int, Any] = {}
-        self.names: set[str] = set()
 
     def copy(self, function: FunctionType) -> FunctionType:
         return self._filled(self._empty(function), function)
@@ -187,33 +179,28 @@ class _Copies:
     def _filled(self, copied: FunctionType, function: FunctionType) -> FunctionType:
         for cell, original in zip(copied.__closure__ or (), function.__closure__ or ()):
             cell.cell_contents = self._replaced(original.cell_contents)
-        names, scope = _names_in(function.__code__), copied.__globals__
-        self.names |= names
-        for name in names & scope.keys():
+        scope = copied.__globals__
+        for name in _names_in(function.__code__) & scope.keys():
             scope[name] = self._replaced(scope[name])
         return copied
 
     def _replaced(self, value: Any) -> Any:
         if value is self._real:
-            return self._cuda
+            return _CUDA
         if id(value) in self._found:
             return self._found[id(value)]
         if isinstance(getattr(value, "py_func", None), FunctionType) and type(value).__module__.startswith("numba.cuda"):
             copied = self._empty(value.py_func)
-            made = self._found[id(value)] = self._made(copied)  # Registered before it is filled, because it may call itself.
+            made = self._found[id(value)] = njit(copied)  # Registered before it is filled, because it may call itself.
             self._filled(copied, value.py_func)
             return made
         for name, own in vars(self._real).items():  # For "from numba.cuda import grid".
-            if own is value and not name.startswith("_") and hasattr(self._cuda, name):
-                return getattr(self._cuda, name)
+            if own is value and not name.startswith("_") and hasattr(_CUDA, name):
+                return getattr(_CUDA, name)
         return value
 
 
-def _as_it_is(function: Any) -> Any:
-    return function
-
-
-# --- compiled kernels: threads run one after another
+# --- launches: threads run one after another
 
 
 _LAUNCH = """
@@ -230,6 +217,13 @@ def launch(place, {names}):
 """
 
 
+_ALLOWED = (
+    "On the host device the threads of a kernel run one after another. A kernel may use the position of its thread (grid, gridsize, "
+    "threadIdx ...), atomics (add, sub, min, max, and_, or_, xor, exch), local and constant arrays, and device functions. Kernels with "
+    "barriers, shared memory or other features of numba.cuda run on a GPU only: give the pipeline a device_id."
+)
+
+
 def _compiled(kernel: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
     """``launch(place, arrays...)``, compiled for dense arrays. RuntimeError with the reason if the kernel does not compile."""
     names = ", ".join(f"array{k}" for k in range(len(dtypes)))
@@ -240,7 +234,7 @@ def _compiled(kernel: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
     try:
         launch.compile((int64[::1], *arrays))
     except Exception as error:
-        raise RuntimeError(f"`run_fn` cannot be compiled for the host device: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"`run_fn` cannot be compiled for the host device: {type(error).__name__}: {error}\n{_ALLOWED}") from error
     return launch
 
 
@@ -248,85 +242,11 @@ def runner(
     function: FunctionType, dtypes: list[np.dtype], ndims: list[int], blocks: Triple, threads: Triple
 ) -> Callable[[list[np.ndarray]], None]:
     """``run(arrays)``: one launch of the kernel over `blocks` of `threads`, on the CPU."""
-    from numba.cuda.simulator.kernelapi import FakeCUDAModule
-
-    copies = _Copies(_CUDA, njit)
-    kernel = copies.copy(function)
-    rarer = {name for name in dir(FakeCUDAModule) if not name.startswith("_")} - set(vars(_CUDA))
-    if copies.names & (rarer | {"inc", "dec", "cas", "compare_and_swap", "nanmin", "nanmax"}):
-        return _simulated(function, blocks, threads)
-    launch = _compiled(kernel, dtypes, ndims)
+    launch = _compiled(_Copies().copy(function), dtypes, ndims)
 
     def run(arrays: list[np.ndarray]) -> None:
         with _TURN:
             _PLACE[PLACE.columns("blockDim")], _PLACE[PLACE.columns("gridDim")] = threads, blocks
             launch(_PLACE, *arrays)
-
-    return run
-
-
-# --- simulated kernels: threads wait for each other
-
-
-class _Widened(np.ndarray):
-    """An array whose integers are read as 64 bits, as in Numba's arithmetic, and are wrapped when they are written."""
-
-    def __getitem__(self, index: Any) -> Any:
-        value = super().__getitem__(index)
-        return np.int64(value) if isinstance(value, np.integer) and value.itemsize < 8 else value
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        super().__setitem__(index, np.int64(value) if isinstance(value, int) and -(2**63) <= value < 2**63 else value)
-
-
-class _Arrays:
-    """Shared and local arrays of the simulator. With `shared`, each allocation in the program has one array per block."""
-
-    def __init__(self, shared: bool):
-        self._shared: dict[Any, np.ndarray] | None = {} if shared else None
-
-    def array(self, shape: Any, dtype: Any) -> np.ndarray:
-        from numba.np.numpy_support import as_dtype
-
-        made = np.zeros(shape, as_dtype(dtype) if isinstance(dtype, types.Type) else dtype).view(_Widened)
-        if self._shared is None:
-            return made
-        frame = sys._getframe(1)
-        return self._shared.setdefault((frame.f_code, frame.f_lasti), made)
-
-    def clear(self) -> None:
-        """Start the next block."""
-        if self._shared is not None:
-            self._shared.clear()
-
-
-_said: list[str] = []
-
-
-def say_slow(name: str) -> None:
-    """Warn once per process."""
-    if not _said:
-        _said.append(name)
-        warn(
-            f"numba_function: the kernel {name!r} uses barriers or shared memory; on the host device Numba's simulator "
-            "runs the kernel with one Python thread per CUDA thread, which is slow",
-            RuntimeWarning,
-        )
-
-
-def _simulated(function: FunctionType, blocks: Triple, threads: Triple) -> Callable[[list[np.ndarray]], None]:
-    from numba.cuda.simulator.kernel import BlockManager
-    from numba.cuda.simulator.kernelapi import FakeCUDAModule
-
-    cuda = FakeCUDAModule(blocks, threads, 0)
-    cuda._shared, cuda._local = shared, _ = _Arrays(shared=True), _Arrays(shared=False)
-    kernel = _Copies(cuda, _as_it_is).copy(function)
-    say_slow(function.__name__)
-
-    def run(arrays: list[np.ndarray]) -> None:
-        for block in itertools.product(*map(range, blocks)):
-            shared.clear()
-            with np.errstate(over="ignore"):
-                BlockManager(kernel, blocks, threads, False).run(block, *(array.view(_Widened) for array in arrays))
 
     return run

@@ -12,7 +12,6 @@ from numba import cuda
 from numba.cuda import grid, gridsize
 
 from asyncdali import Pipeline, fn, pipeline_def, types
-from asyncdali.operators.python import numba_function_on_host_kernels as on_host
 from asyncdali.plugin.numba.fn import numba_function
 
 RNG = np.random.default_rng(3)
@@ -152,9 +151,8 @@ def test_atomics_several_arrays_and_scalars():
     equal(largest, [picture.max().reshape(1, 1) for picture in PICTURES])
 
 
-def test_threads_that_wait_for_each_other(monkeypatch):
-    """Kernels with barriers run in the simulator, with one warning. Integers have the width of Numba's types."""
-    monkeypatch.setattr(on_host, "_said", [])
+def test_threads_that_wait_for_each_other_need_a_gpu():
+    """Kernels with barriers and shared memory are refused in build(), with what is allowed."""
 
     def run(out, a):
         row = cuda.shared.array(8, numba.uint8)
@@ -163,20 +161,17 @@ def test_threads_that_wait_for_each_other(monkeypatch):
             row[x] = a[block, x]
         cuda.syncthreads()
         if x < a.shape[1]:
-            out[block, x] = row[x] * 2 + scaled(row[a.shape[1] - 1 - x], 300)
+            out[block, x] = row[a.shape[1] - 1 - x]
 
     flat = declared([types.UINT8], [types.INT32], [2], [2])
     options = {"device": "gpu", "blocks": [2, 1, 1], "threads_per_block": [8, 1, 1], "setup_fn": same_shape}
 
-    def body(x):
-        return numba_function(fn.reshape(x[:2, :, 0], shape=[2, 7]), run_fn=run, **flat, **options)
+    def body():
+        return numba_function(fn.external_source(lambda: PICTURES).gpu(), run_fn=run, **flat, **options)
 
-    with pytest.warns(RuntimeWarning, match="'run' uses barriers or shared memory") as caught:
-        found = made(body)
-        made(body)
-    assert len([entry for entry in caught if "numba_function" in str(entry.message)]) == 1
-    rows = [picture[:2, :, 0].astype(np.int32) for picture in PICTURES]
-    equal(found, [row * 2 + row[:, ::-1] * 300 for row in rows])
+    pipe = pipeline_of(body, batch_size=3)
+    with pytest.raises(RuntimeError, match=r"(?s)`run_fn` cannot be compiled .*barriers, shared memory.* on a GPU only"):
+        pipe.build()
 
 
 def test_between_other_operators():
