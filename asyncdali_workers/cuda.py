@@ -5,35 +5,31 @@ from __future__ import annotations
 import ctypes
 import os
 
-from .shared.libraries import loaded_libraries
-
 NOT_INITIALISED = 3
+
+
+def _loaded_driver() -> ctypes.CDLL | None:
+    """The CUDA driver, if this process has loaded it. Every release has this name inside, wherever its file is."""
+    try:
+        return ctypes.CDLL("libcuda.so.1", os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return None
 
 
 def cuda_initialised() -> bool:
     """Whether the CUDA driver is initialised in this process. A process that has not loaded it cannot have initialised it."""
-    for path in loaded_libraries("libcuda.so"):
-        try:
-            driver = ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_NOW)
-        except OSError:
-            continue
-        count = ctypes.c_int()
-        if driver.cuDeviceGetCount(ctypes.byref(count)) != NOT_INITIALISED:
-            return True
-    return False
+    driver = _loaded_driver()
+    return driver is not None and driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != NOT_INITIALISED
 
 
 def current_context() -> int:
     """The calling thread's CUDA context, for ``cuCtxSetCurrent``; 0 if it has none, or if this process has not loaded the driver."""
-    for path in loaded_libraries("libcuda.so"):
-        try:
-            driver = ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_NOW)
-        except OSError:
-            continue
-        context = ctypes.c_void_p()
-        driver.cuCtxGetCurrent(ctypes.byref(context))  # an error before CUDA is initialised: then there is no context
-        return context.value or 0
-    return 0
+    driver = _loaded_driver()
+    if driver is None:
+        return 0
+    context = ctypes.c_void_p()
+    driver.cuCtxGetCurrent(ctypes.byref(context))  # an error before CUDA is initialised: then there is no context
+    return context.value or 0
 
 
 def check_fork_allowed() -> None:

@@ -76,9 +76,11 @@ def affinity(setup: MachineSetup) -> Finding | None:
 
 def engine_threads(setup: MachineSetup) -> Finding | None:
     """The threads of all engines are far more than the processors."""
+    if setup.engines < 2:
+        return None
     cores = machine.cores()
     wanted = setup.engines * setup.num_threads
-    if setup.engines < 2 or setup.num_threads > cores or wanted <= 2 * cores:
+    if setup.num_threads > cores or wanted <= 2 * cores:
         return None  # if num_threads alone is too large, `affinity` reports it
     return Finding(
         "engine_threads",
@@ -93,10 +95,12 @@ _POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR
 
 def nested_in_workers(setup: MachineSetup) -> Finding | None:
     """An environment variable gives every worker process a pool of threads."""
+    if not setup.py_num_workers:
+        return None
     cores = machine.cores()
     for name in _POOLS:
         value = os.environ.get(name, "").split(",")[0]
-        if setup.py_num_workers and value.isdigit() and int(value) > 1 and int(value) * setup.py_num_workers > cores:
+        if value.isdigit() and int(value) > 1 and int(value) * setup.py_num_workers > cores:
             return Finding(
                 "nested_in_workers",
                 f"{name}={value} and py_num_workers={setup.py_num_workers}: {int(value) * setup.py_num_workers} threads of numeric "

@@ -27,7 +27,7 @@ def quota(proc: Path = PROC, cgroups: Path = CGROUPS) -> float | None:
             folders = _up(cgroups, path) + _up(cgroups / "unified", path)
             limits += [_limit_of_two(folder) for folder in folders]
         elif "cpu" in controllers.split(","):
-            limits += [_limit_of_one(folder) for name in (controllers, "cpu") for folder in _up(cgroups / name, path)]
+            limits += [_limit_of_one(folder) for name in {controllers, "cpu"} for folder in _up(cgroups / name, path)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 

@@ -316,7 +316,7 @@ pool.close()
 def test_no_fork_once_cuda_is_initialised(tmp_path):
     library = tmp_path / "libcuda.so.1"
     (tmp_path / "driver.c").write_text(DRIVER)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "driver.c"], check=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", library, tmp_path / "driver.c"], check=True)
     done = subprocess.run([sys.executable, "-c", CUDA, str(library)], capture_output=True, text=True, timeout=300, check=False)
     lines = done.stdout.splitlines()
     assert lines[:2] == ["1", "1"], done.stderr  # CUDA is not loaded, or loaded and not initialised

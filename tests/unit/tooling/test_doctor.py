@@ -151,7 +151,7 @@ def driver(tmp_path, status=0, version=12040):
     """A simulated CUDA driver; returns its path."""
     source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"
     source.write_text(DRIVER.replace("STATUS", str(status)).replace("VERSION", str(version)))
-    subprocess.run([str(compiler()), "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    subprocess.run([str(compiler()), "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(library), str(source)], check=True)
     return library
 
 
