@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ import numpy as np
 from ..batch import Batch as Samples
 from ..errors import set_aside
 from ..messages.notices import warn
-from ..sampling.random_streams import StreamPosition
+from ..sampling.random_streams import StreamPosition, drawn_position
 from . import loops
 from .bricks import Brick
 from .calls import finished
@@ -38,7 +39,7 @@ from .contexts import EvalContext
 from .engine import CallEngine
 from .fused import FusedCall, FusedOutputs, FusedProgram, can_be_fused
 from .loops import LoopCall
-from .rng import RNG, RNGState
+from .rng import RNG
 from .values import DynamicValue, Tensor, copied, relabelled, repeated_part, untouched
 from .work import DelayedCall, KnownOutput, Reads
 
@@ -56,6 +57,7 @@ _WORD_MASK = (1 << 64) - 1
 _WORDS_PER_CALL = 7
 
 _Key = tuple[object, ...]
+_Given = Sequence["tuple[_InputSource, DelayedCall | None]"]
 
 
 class _InputSource(NamedTuple):
@@ -68,6 +70,14 @@ class _InputSource(NamedTuple):
     key: _Key
     is_tensor: bool
 
+    def samples(self, work: DelayedCall | None) -> Samples:
+        """The input in a step. `work`: the item or the call that it is an output of; None: it is constant."""
+        if work is None:
+            assert self.data is not None
+            return self.data
+        made = work.batches()[self.number]
+        return made if self.layout is None else relabelled(made, self.layout)
+
 
 class _Recorded(NamedTuple):
     """A call of a step. `sources`: None if an input cannot be predicted. `words`: where the generator was, from the start of the step."""
@@ -79,15 +89,6 @@ class _Recorded(NamedTuple):
     is_batch: bool
     rng: RNG | None
     words: int
-
-
-class _Input(NamedTuple):
-    """An input of a prediction: its samples, whether it is a Tensor, and the call and number of the output that it is."""
-
-    samples: Callable[[], Samples]
-    is_tensor: bool
-    work: DelayedCall | None = None
-    number: int = 0
 
 
 class _Start(NamedTuple):
@@ -142,12 +143,16 @@ class _FusedStep:
 
 
 class _Computation:
-    """The computation of a call of the next step: alone, or as a part of a graph. It does not refer to its own result."""
+    """The computation of a call of the next step: alone, or as a part of a graph. It does not refer to its own result.
 
-    def __init__(self, call: _Recorded, inputs: list[_Input], position: object):
-        self.inputs = inputs
+    `works`: for each input the call that it is an output of; None: it is constant.
+    """
+
+    __slots__ = ("call", "fused", "position", "works")
+
+    def __init__(self, call: _Recorded, works: Sequence[DelayedCall | None], position: object):
+        self.call, self.works, self.position = call, works, position
         self.fused: tuple[_FusedStep, int] | None = None
-        self._alone = _run(call, [(item.samples, item.is_tensor) for item in inputs], position)
 
     def fused_result(self) -> FusedOutputs | None:
         """Its outputs in a graph; None: it is computed alone."""
@@ -155,16 +160,20 @@ class _Computation:
 
     def __call__(self) -> Sequence[Samples]:
         made = self.fused_result()
-        return made.outputs if made is not None and made.have_contents else self._alone()
+        if made is not None and made.have_contents:
+            return made.outputs
+        inputs = zip(self.call.sources or (), self.works, strict=True)
+        return _computed(self.call, [(source.samples(work), source.is_tensor) for source, work in inputs], self.position)
 
 
 class _Prediction:
-    """A call of the next step."""
+    """A call of the next step: call `number` of the program."""
 
-    __slots__ = ("__weakref__", "call", "computation", "key", "position", "work")
+    __slots__ = ("__weakref__", "call", "computation", "number", "work")
 
-    def __init__(self, call: _Recorded, key: _Key, position: object, computation: _Computation, work: DelayedCall):
-        self.call, self.key, self.position, self.computation, self.work = call, key, position, computation, work
+    def __init__(self, number: int, computation: _Computation):
+        self.call, self.computation, self.number = computation.call, computation, number
+        self.work = DelayedCall(computation, [], "a step that was computed ahead")
 
     def compute(self) -> None:
         """Compute it ahead."""
@@ -178,9 +187,34 @@ class _Prediction:
             self.work.declared = known(self.work.batches())
             return
         self.work.declared = known(made.outputs)
-        for item in self.computation.inputs:  # they may be changed as soon as the program gets their memory
-            if item.work is not None:
-                item.work.dependents.setdefault(item.number, []).append(weakref.ref(self.work))
+        for source, work in zip(self.call.sources or (), self.computation.works, strict=True):
+            if work is not None:  # it may be changed as soon as the program gets its memory
+                work.dependents.setdefault(source.number, []).append(weakref.ref(self.work))
+
+
+class _StepGraph:
+    """Calls of a program that are computed as one graph.
+
+    members  their numbers in the program;  given: for each input of the graph the place among the members, and the number of the input
+    engine, size  of the calls;  key: what two equal graphs have in common
+    """
+
+    def __init__(self, program: Sequence[_Recorded], members: Sequence[int], size: int, wanted: set[int]):
+        """`wanted`: the calls whose results others need."""
+        places = {k: number for number, k in enumerate(members)}
+        self.members, self.size, self.engine = members, size, program[members[0]].engine
+        self.calls: list[FusedCall] = []
+        self.given: list[tuple[int, int]] = []
+        for k in members:
+            inputs = []
+            for number, source in enumerate(program[k].sources or ()):
+                if source.data is None and source.call in places:
+                    inputs.append((places[source.call], source.number))
+                else:
+                    inputs.append((-1, 0))
+                    self.given.append((places[k], number))
+            self.calls.append(FusedCall(program[k].brick, tuple(inputs), k in wanted))
+        self.key = (size, *((id(call.brick), call.inputs, call.wanted) for call in self.calls))
 
 
 class _Programs:
@@ -192,16 +226,26 @@ class _Programs:
         self._builds = 0
         weakref.finalize(self, _close, self._known)
 
-    def find(self, calls: Sequence[FusedCall], size: int, engine: CallEngine, lane: int) -> FusedProgram | None:
-        """The graph of these calls; None if there is none, or if each step has another one. Steps of different lanes share nothing."""
-        key = (lane, size, *((id(call.brick), call.inputs, call.wanted) for call in calls))
+    def find(self, graph: _StepGraph, lane: int) -> FusedProgram | None:
+        """The built graph; None if there is none, or if each step has another one. Steps of different lanes share nothing."""
+        key, engine = (lane, *graph.key), graph.engine
         with self._lock:
             if key not in self._known:
                 self._builds += 1
                 if self._builds > _LANES * _MOST_BUILDS:
                     return None
-                self._known[key] = FusedProgram.of(calls, size, engine.num_threads, engine.crew)
+                self._known[key] = FusedProgram.of(graph.calls, graph.size, engine.num_threads, engine.crew)
             return self._known[key]
+
+    def run(self, graph: _StepGraph, lane: int, given: _Given, positions: Sequence[object]) -> list[FusedOutputs] | None:
+        """The outputs of each call of a graph; None if it is not built."""
+        program = self.find(graph, lane)
+        if program is None:
+            return None
+        size = graph.size
+        batches = [repeated_part(source.samples(work), size) if source.is_tensor else source.samples(work) for source, work in given]
+        _check_sizes(batches, size)
+        return program.run(batches, positions)
 
 
 def _close(programs: dict[_Key, FusedProgram | None]) -> None:
@@ -231,8 +275,13 @@ class CapturedLoop:
         """The item and the calls of the step. The program decides how long results live."""
         self._starts: dict[int, _Start] = {}
         self._reads: list[int] = []
-        self._stock: dict[_Key, list[_Prediction]] = {}
-        self._next_stock: dict[_Key, list[_Prediction]] = {}
+        self._stock: dict[int, list[_Prediction]] = {}
+        """The predictions of the step that were not taken, by the id of their brick."""
+        self._next_stock: dict[int, list[_Prediction]] = {}
+        self._repeats = True
+        """Whether all calls of the step until now were predicted, in this order, or never are."""
+        self._graphs: tuple[object, list[_StepGraph]] = None, []
+        """The graphs of the program, and what they depend on besides."""
         self._programs = _Programs()
         self._next_item: DelayedCall | None = None
         self._steps = 0
@@ -250,15 +299,17 @@ class CapturedLoop:
         self._owner = threading.get_ident()
         self._wasted += any(self._stock.values())
         before = self._program
-        if self._steps > 1:
-            self._program = self._stable(self._calls)
+        if self._steps > 1 and not (len(self._calls) == len(before) and all(map(operator.is_, self._calls, before))):
+            found = self._stable(self._calls)
+            if not _are_alike(before, found) or any(old.rng is not new.rng for old, new in zip(before, found, strict=True)):
+                self._program, self._graphs = found, (None, [])
         if self._steps == 2 and reader is not None:
             for call in self._program:
                 if call.sources and call.sources[0].call < 0 and not call.sources[0].number:
                     reader.reads_for(call.brick)
         self._stock = self._next_stock if item is self._next_item else {}
         self._note_reads()
-        self._calls, self._made = [], [(weakref.ref(item), item.reads)]
+        self._calls, self._made, self._repeats = [], [(weakref.ref(item), item.reads)], True
         self._places = {id(item): -1}
         starts, self._starts = self._starts, {}
         predicted: dict[int, _Start] = {}
@@ -271,7 +322,7 @@ class CapturedLoop:
             if start.key == old.key and start.words >= old.words:
                 predicted[number] = start._replace(words=2 * start.words - old.words)
         self._next_item, self._next_stock = following, {}
-        if following is not None and (self.asked or (before and _outline(before) == _outline(self._program))):
+        if following is not None and (self.asked or (before and _are_alike(before, self._program))):
             self._compute_ahead(following, predicted)
         self.ended = False
         loops.enter(self)
@@ -330,7 +381,7 @@ class CapturedLoop:
             found = self._predicted(call, item, made, starts)
             made.append(found)
             if found is not None:
-                self._next_stock.setdefault(found.key, []).append(found)
+                self._next_stock.setdefault(id(call.brick), []).append(found)
         self._fuse(made)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LANES, "asyncdali-capture")
@@ -360,84 +411,38 @@ class CapturedLoop:
             if start is None:
                 return None
             position = _stream_at(start, call.words)
-        inputs: list[_Input] = []
-        keys: list[_Key] = []
+        works: list[DelayedCall | None] = []
         for source in call.sources:
             if source.data is not None:
-                inputs.append(_Input(functools.partial(_same, source.data), source.is_tensor))
-                keys.append(source.key)
+                works.append(None)
                 continue
             before = None if source.call < 0 else made[source.call]
             if before is None and source.call >= 0:
                 return None
-            work = item if before is None else before.work
-            inputs.append(_Input(_output(work, source.number, source.layout), source.is_tensor, work, source.number))
-            keys.append((id(work), source.number, source.layout))
-        computation = _Computation(call, inputs, position)
-        work = DelayedCall(computation, [], "a step that was computed ahead")
-        return _Prediction(call, _key(call.brick, keys, call.samples, call.is_batch, position), position, computation, work)
+            works.append(item if before is None else before.work)
+        return _Prediction(len(made), _Computation(call, works, position))
 
     def _fuse(self, made: Sequence[_Prediction | None]) -> None:
-        """Make graphs of the calls of whole batches. Results that only calls of a graph read get no memory, as in pipelines."""
-        sizes = [found.call.samples for found in made if found is not None and found.call.is_batch]
-        if not sizes:
-            return
-        size = max(set(sizes), key=sizes.count)
-        readers: dict[int, set[int]] = {}  # for each call the graphs of the calls that read its results
-        graph_of = _graphs([None if found is None else found.call for found in made], size)
-        graphs: dict[int, list[int]] = {}
-        for k, found in enumerate(made):
-            if found is None:
-                continue
-            if graph_of[k] >= 0:
-                graphs.setdefault(graph_of[k], []).append(k)
-            for source in found.call.sources or ():
-                if source.data is None and source.call >= 0:
-                    readers.setdefault(source.call, set()).add(graph_of[k])
-        for graph, members in graphs.items():
-            if any(graph in readers.get(k, ()) for k in members):
-                self._make_graph(made, members, size, {k for k in members if readers.get(k) != {graph} or self._reads[k]})
-
-    def _make_graph(self, made: Sequence[_Prediction | None], members: Sequence[int], size: int, wanted: set[int]) -> None:
-        """Let the calls `members` be computed as one graph. `wanted`: those whose results others need."""
-        places = {k: number for number, k in enumerate(members)}
-        calls, given, found = [], [], [item for item in (made[k] for k in members) if item is not None]
-        for k, prediction in zip(members, found, strict=True):
-            inputs = []
-            for source, item in zip(prediction.call.sources or (), prediction.computation.inputs, strict=True):
-                if source.data is None and source.call in places:
-                    inputs.append((places[source.call], source.number))
-                else:
-                    inputs.append((-1, 0))
-                    given.append(item)
-            calls.append(FusedCall(prediction.call.brick, tuple(inputs), k in wanted))
-        positions = [prediction.position for prediction in found]
-        engine, lane = found[0].call.engine, self._steps % _LANES
-
-        def compute() -> list[FusedOutputs] | None:
-            program = self._programs.find(calls, size, engine, lane)
-            if program is None:
-                return None
-            batches = [repeated_part(item.samples(), size) if item.is_tensor else item.samples() for item in given]
-            _check_sizes(batches, size)
-            return program.run(batches, positions)
-
-        step = _FusedStep(compute)
-        for number, prediction in enumerate(found):
-            prediction.computation.fused = step, number
+        """Let calls of whole batches be computed as graphs. Results that only calls of a graph read get no memory, as in pipelines."""
+        depends = self._reads, [found is not None for found in made]
+        if self._graphs[0] != depends:
+            calls = [None if found is None else found.call for found in made]
+            self._graphs = depends, _graphs_of(self._program, calls, self._reads)
+        for graph in self._graphs[1]:
+            found = [item.computation for item in (made[k] for k in graph.members) if item is not None]
+            given = []
+            for place, number in graph.given:
+                given.append(((found[place].call.sources or ())[number], found[place].works[number]))
+            positions = [computation.position for computation in found]
+            step = _FusedStep(functools.partial(self._programs.run, graph, self._steps % _LANES, given, positions))
+            for number, computation in enumerate(found):
+                computation.fused = step, number
 
     # --- calls
 
     def call(self, given: LoopCall) -> DelayedCall:
         """The outputs of a call: a prediction that fits, or the call computed now. Raises the operator's error."""
-        sources = [self._source(value) for value in given.data]
-        complete = None if None in sources else tuple(item for item in sources if item is not None)
-        work = found = None
-        if complete is not None and self._stock:
-            keys = [item.key if item.data is not None else self._made_key(item) for item in complete]
-            waiting = self._stock.get(_key(given.brick, keys, given.samples, given.is_batch, given.position))
-            if waiting:
-                found = waiting.pop(0)
+        found, work = self._prediction_of(given), None
         if found is not None:
             try:
                 found.prepare()
@@ -446,14 +451,52 @@ class CapturedLoop:
             except Exception:  # it is raised by the call itself
                 work = None
         if work is None:
-            inputs = [(lambda value=value: untouched(value), isinstance(value, Tensor)) for value in given.data]
-            work = already_made(_run(given, inputs, given.position)())
-        self._record(given, complete, work)
+            inputs = [(untouched(value), isinstance(value, Tensor)) for value in given.data]
+            work = already_made(_computed(given, inputs, given.position))
+            found = None
+        if len(self._calls) < _MOST_CALLS:
+            recorded = self._recorded(given, found)
+            self._places[id(work)] = len(self._calls)
+            self._made.append((weakref.ref(work), work.reads))
+            self._calls.append(recorded)
         return work
 
-    def _record(self, given: LoopCall, sources: tuple[_InputSource, ...] | None, work: DelayedCall) -> None:
-        if len(self._calls) >= _MOST_CALLS:
-            return
+    def _prediction_of(self, given: LoopCall) -> _Prediction | None:
+        """The prediction of a call. No other call may take it."""
+        waiting = self._stock.get(id(given.brick), [])
+        for k, found in enumerate(waiting):
+            call, computation = found.call, found.computation
+            if (
+                call.samples == given.samples
+                and call.is_batch == given.is_batch
+                and computation.position == given.position
+                and all(map(self._is_input, call.sources or (), computation.works, given.data))
+            ):
+                del waiting[k]
+                return found
+        return None
+
+    def _is_input(self, source: _InputSource, work: DelayedCall | None, value: DynamicValue) -> bool:
+        """Whether a value is the predicted input."""
+        if work is None:
+            found = self._source(value)
+            return found is not None and found.data is not None and found.key == source.key
+        return (
+            value._work is work
+            and value._held is None
+            and value._number == source.number
+            and value._view_layout == source.layout
+            and not work.reads.bits >> source.number & 1
+            and isinstance(value, Tensor) == source.is_tensor
+        )
+
+    def _recorded(self, given: LoopCall, found: _Prediction | None) -> _Recorded:
+        """A call as a part of the program. `found`: the prediction that it took."""
+        number = len(self._calls)
+        if self._repeats and found is not None and found.number == number and found.call.rng is given.rng:
+            return found.call
+        sources: list[_InputSource | None] = [self._source(value) for value in given.data]
+        complete = None if None in sources else tuple(item for item in sources if item is not None)
         words = 0
         if given.rng is not None:
             now = _start_of(given.rng)
@@ -461,13 +504,12 @@ class CapturedLoop:
             start = self._starts.setdefault(id(given.rng), begin)
             words = begin.words - start.words
             if start.key != now.key:
-                sources = None
-        self._places[id(work)] = len(self._calls)
-        self._made.append((weakref.ref(work), work.reads))
-        self._calls.append(_Recorded(given.brick, given.engine, sources, given.samples, given.is_batch, given.rng, words))
-
-    def _made_key(self, source: _InputSource) -> _Key:
-        return id(self._made[source.call + 1][0]()), source.number, source.layout
+                complete = None
+        made = _Recorded(given.brick, given.engine, complete, given.samples, given.is_batch, given.rng, words)
+        if self._repeats and complete is None and number < len(self._program) and self._program[number] == made:
+            return self._program[number]
+        self._repeats = False
+        return made
 
     def _source(self, value: DynamicValue) -> _InputSource | None:
         """Where an input comes from; None: it cannot be known before."""
@@ -488,10 +530,6 @@ class CapturedLoop:
         return _InputSource(0, 0, None, copied(samples), key, is_tensor)
 
 
-def _same(samples: Samples) -> Samples:
-    return samples
-
-
 def _compute(prediction: _Prediction | None) -> None:
     if prediction is not None:
         with contextlib.suppress(Exception):
@@ -501,9 +539,21 @@ def _compute(prediction: _Prediction | None) -> None:
 def _outline(calls: Sequence[_Recorded]) -> list[object]:
     """The part of a program in which two steps that are alike are equal."""
     return [
-        (call.brick, call.samples, call.words, None if call.sources is None else [item._replace(data=None) for item in call.sources])
+        (
+            call.brick,
+            call.engine,
+            call.samples,
+            call.is_batch,
+            call.words,
+            None if call.sources is None else [item._replace(data=None) for item in call.sources],
+        )
         for call in calls
     ]
+
+
+def _are_alike(before: Sequence[_Recorded], after: Sequence[_Recorded]) -> bool:
+    """Whether two steps are alike."""
+    return before is after or _outline(before) == _outline(after)
 
 
 def _fits(call: _Recorded, size: int) -> bool:
@@ -522,7 +572,31 @@ def _check_sizes(given: Sequence[Samples], size: int) -> None:
         raise ValueError(f"the step was predicted for {size} samples, and the item has another number")
 
 
-def _graphs(calls: Sequence[_Recorded | None], size: int) -> list[int]:
+def _graphs_of(program: Sequence[_Recorded], calls: Sequence[_Recorded | None], reads: Sequence[int]) -> list[_StepGraph]:
+    """The graphs of a program. `calls`: None for those that are not predicted; `reads`: the outputs of each call that the program reads."""
+    sizes = [call.samples for call in calls if call is not None and call.is_batch]
+    if not sizes:
+        return []
+    size = max(set(sizes), key=sizes.count)
+    readers: dict[int, set[int]] = {}  # for each call the graphs of the calls that read its results
+    graph_of = _numbered_graphs(calls, size)
+    graphs: dict[int, list[int]] = {}
+    for k, call in enumerate(calls):
+        if call is None:
+            continue
+        if graph_of[k] >= 0:
+            graphs.setdefault(graph_of[k], []).append(k)
+        for source in call.sources or ():
+            if source.data is None and source.call >= 0:
+                readers.setdefault(source.call, set()).add(graph_of[k])
+    return [
+        _StepGraph(program, members, size, {k for k in members if readers.get(k) != {graph} or reads[k]})
+        for graph, members in graphs.items()
+        if any(graph in readers.get(k, ()) for k in members)
+    ]
+
+
+def _numbered_graphs(calls: Sequence[_Recorded | None], size: int) -> list[int]:
     """The graph of each call, -1 for a call that is computed alone.
 
     A call behind a single call behind a graph is in a later graph, because a graph needs all its inputs when it begins.
@@ -541,33 +615,15 @@ def _graphs(calls: Sequence[_Recorded | None], size: int) -> list[int]:
     return graphs
 
 
-def _key(brick: Brick, keys: Sequence[_Key], count: int, is_batch: bool, position: object) -> _Key:
-    return id(brick), tuple(keys), count, is_batch, position
-
-
-def _output(work: DelayedCall, number: int, layout: str | None) -> Callable[[], Samples]:
-    def made() -> Samples:
-        samples = work.batches()[number]
-        return samples if layout is None else relabelled(samples, layout)
-
-    return made
-
-
-def _run(
-    call: LoopCall | _Recorded, inputs: Sequence[tuple[Callable[[], Samples], bool]], position: object
-) -> Callable[[], Sequence[Samples]]:
-    """The computation of a call. `inputs`: for each one its samples, and whether it is a Tensor."""
-    brick, engine, count, is_batch = call.brick, call.engine, call.samples, call.is_batch
-
-    def compute() -> Sequence[Samples]:
-        given = [repeated_part(found(), count) if is_batch and is_tensor else found() for found, is_tensor in inputs]
-        _check_sizes(given, count)
-        return finished(brick, brick.run(engine, given, count, position))
-
-    return compute
+def _computed(call: LoopCall | _Recorded, inputs: Sequence[tuple[Samples, bool]], position: object) -> Sequence[Samples]:
+    """The outputs of a call. `inputs`: samples, each with whether they are a Tensor."""
+    count = call.samples
+    given = [repeated_part(samples, count) if call.is_batch and is_tensor else samples for samples, is_tensor in inputs]
+    _check_sizes(given, count)
+    return finished(call.brick, call.brick.run(call.engine, given, count, position))
 
 
 def _stream_at(start: _Start, words: int) -> StreamPosition:
     """The stream that a call gets which begins `words` words behind `start`."""
     counter, phase = divmod(start.words + words, 4)
-    return RNG(state=RNGState(StreamPosition(start.key, counter >> 64 & _WORD_MASK, counter & _WORD_MASK, phase)))._call()
+    return drawn_position(StreamPosition(start.key, counter >> 64 & _WORD_MASK, counter & _WORD_MASK, phase))

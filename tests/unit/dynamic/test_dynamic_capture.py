@@ -11,7 +11,7 @@ from PIL import Image
 
 import asyncdali.dynamic as ndd
 from asyncdali.codecs.jpeg import jpeg_kernels
-from asyncdali.imperative import bricks, fused, loops
+from asyncdali.imperative import bricks, captures, fused, loops
 
 pytestmark = pytest.mark.filterwarnings("ignore:capture")
 
@@ -612,3 +612,11 @@ def test_a_decoder_of_a_loop_feeds_the_resize_behind_it(photographs, monkeypatch
     run(photographs, training, True, epochs=3)
     feeding = [built.operator.neighbours.feeds for program in made for segment in program._graph._segments for built in segment.operators]
     assert any(feeding)
+
+
+def test_steps_that_are_alike_share_their_graphs(files, monkeypatch):
+    planned = []
+    graphs_of = captures._graphs_of
+    monkeypatch.setattr(captures, "_graphs_of", lambda *given: planned.append(1) or graphs_of(*given))
+    assert_equal_loops(files, training, epochs=20)
+    assert 1 <= len(planned) <= 4
