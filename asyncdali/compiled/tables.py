@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import functools
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -108,6 +109,10 @@ class Table:
     def entries(self) -> Callable[..., tuple[Any, ...]]:
         """Function that returns the words in order, from values by name. It raises TypeError unless each word is given exactly once."""
         return _entries_of(self.name, self.names)
+
+    def records(self, **columns: Iterable[int]) -> Iterator[int]:
+        """The words of records one after another, from a column for each word. Raises as :attr:`entries`."""
+        return chain.from_iterable(zip(*self.entries(**columns), strict=True))
 
     def __repr__(self) -> str:
         return f"Table({self.name}: {', '.join(self.names)})"

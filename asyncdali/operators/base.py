@@ -37,7 +37,7 @@ from .gate import Gate
 from .registry import REGISTRY, STORABLE, register, storable
 from .schema import COMMON_ARGUMENTS, REQUIRED, SEED_ARGUMENT, Arg, Example, Role, Schema, camel_case
 from .spec import Environment, Iteration, Spec, check_access
-from .steps import NOTHING, CompiledJob, HeadScan, Planned, Preparation, PythonJob, Step, no_explanation
+from .steps import NOTHING, CompiledJob, HeadScan, Planned, Preparation, PythonJob, Step, TableStep, no_explanation
 from .traits import Neighbours, Trait
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Operator", "Schema", "Arg", "Example", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
     "Spec", "Environment", "Iteration", "check_access", "Arguments", "Gate",
-    "Step", "Planned", "PythonJob", "CompiledJob", "HeadScan", "Preparation", "NOTHING", "no_explanation", "Trait", "Neighbours",
-    "REGISTRY", "register", "STORABLE", "storable", "SampleError", "refuse_where",
+    "Step", "TableStep", "Planned", "PythonJob", "CompiledJob", "HeadScan", "Preparation", "NOTHING", "no_explanation", "Trait",
+    "Neighbours", "REGISTRY", "register", "STORABLE", "storable", "SampleError", "refuse_where",
 ]  # fmt: skip
 
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from ..batch import Batch, storage_dtype, storage_name
-from ..compiled.tables import laid_out
 from ..device.launch import BLOCK, Entry, Kernel, Launch, Unstored, element_type, grid_of
-from .base import Arguments, Environment, Planned, Spec, Step, no_explanation
+from .base import Arguments, Environment, Planned, Spec, Step, TableStep, no_explanation
 from .sequences.per_frame_arguments import PerFrameArguments
 
 if TYPE_CHECKING:
@@ -122,9 +121,7 @@ class KernelOperator(PerFrameArguments):
         explain: Callable[[int, str, int], str] = no_explanation,
     ) -> Step:  # fmt: skip
         """A step over a table with these `entries`. For a GPU, the launch that `cuda` returns reads the same entries."""
-        table, keep = laid_out(entries)
-        size, field = scratch or (0, None)
-        made = Step(function.address, table, explain, size, field, keep)
+        made = TableStep(function.address, entries, explain, *(scratch or ()))
         if cuda is not None:
             made.launches = lambda: [cuda().launch(self.cuda_source, entries)]
         return made

@@ -16,11 +16,10 @@ from ..compiled.intrinsics import load_i64, view_f32, view_i64
 from ..compiled.job_tables import THREAD
 from ..compiled.sample_tables import sample_table
 from ..compiled.step import Compiled, fused, inlined, step_variant
-from ..compiled.tables import laid_out
 from ..device.launch import Kernel, Launch, Scratch, element_type, grid_of
 from ..sampling.random_streams_kernels import word as random_word
 from ..sampling.stream_tables import STREAM
-from .base import Step, no_explanation
+from .base import Step, TableStep, no_explanation
 from .samples import bound
 
 thread_at, stream = THREAD.at, STREAM.word
@@ -115,7 +114,6 @@ def make_samples_step(step: Compiled, cuda_source: Path, inputs: list[Batch], ou
         **{f"input_{k}": batch.addresses for k, batch in enumerate(inputs)},
         **{f"output_{k}": batch.addresses for k, batch in enumerate(outputs)},
     )  # fmt: skip
-    table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
         types = [(f"{kind}{k}", element_type(storage_dtype(batch.dtype)))
@@ -127,4 +125,4 @@ def make_samples_step(step: Compiled, cuda_source: Path, inputs: list[Batch], ou
         return [Launch(kernel, tuple(on_gpu), grid_of(int(work.max(initial=0)), samples))]
 
     most, field = (0, None) if sizes is None else (4 * int(sizes.max(initial=0)), table_type.word.scratch)
-    return Step(step.address, table, no_explanation, most, field, keep, launches=launches)
+    return TableStep(step.address, entries, no_explanation, most, field, launches=launches)

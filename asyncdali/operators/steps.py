@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ..batch import Batch
+from ..compiled.tables import laid_out
 from ..device.launch import Launch
 
 
@@ -26,7 +27,8 @@ class Step:
     """
 
     function: int
-    context: np.ndarray
+    context: Any
+    """The table, int64[words]."""
     explain: Callable[[int, str, int], str]
     scratch_bytes: int = 0
     scratch_field: int | None = None
@@ -48,6 +50,40 @@ class Step:
             self.inner.place_scratch(offset)
         elif self.scratch_field is not None:
             self.context[self.scratch_field] = offset
+
+
+class TableStep(Step):
+    """A step over a table that is laid out when the host first needs it: launches have tables of their own.
+
+    `context` is given as a tuple, the entries of the table.
+    """
+
+    _table: Any
+    _keep: Sequence[Any]
+
+    def _lay_out(self) -> None:
+        if isinstance(self._table, tuple):
+            self._table, made = laid_out(self._table)
+            self._keep = [made, *self._keep] if self._keep else made
+
+    @property
+    def context(self) -> np.ndarray:
+        self._lay_out()
+        table: np.ndarray = self._table
+        return table
+
+    @context.setter
+    def context(self, table: np.ndarray | tuple[object, ...]) -> None:
+        self._table = table
+
+    @property
+    def keep(self) -> Sequence[object]:
+        self._lay_out()
+        return self._keep
+
+    @keep.setter
+    def keep(self, things: Sequence[object]) -> None:
+        self._keep = things
 
 
 class HeadScan(NamedTuple):

@@ -8,13 +8,15 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from itertools import accumulate, compress, count, repeat
+from operator import attrgetter, is_not
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
 from ...compiled import gate
-from ...compiled.addresses import address_of
+from ...compiled.addresses import address_of, addresses_of
 from ...compiled.places import lay_out, to_addresses
 from ...compiled.tables import Handle, table_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
@@ -37,6 +39,8 @@ log = logging.getLogger("asyncdali")
 _ALIGNMENT = 64
 _WORDS = _ALIGNMENT // 8
 _PADDING = [(0,) * (-k % _WORDS) for k in range(_WORDS)]
+_USUAL_KINDS = {np.ndarray, Handle, Scratch}
+_bytes, _is_dense = attrgetter("nbytes"), attrgetter("flags.c_contiguous")
 _SPARE = 8.0
 _HELD_BYTES = 1 << 19
 """Uploads up to this size are written with the interpreter lock held. A busy thread keeps the lock for 5 ms."""
@@ -283,8 +287,7 @@ class CudaDevice:
         tables.write(at, address)
         commands.copy(address, at, tables.upload_bytes, pinned=True)
         passing.append(buffer)
-        context = address + tables.start
-        return staged, [context + 8 * begin for begin in tables.begins]
+        return staged, [address + 8 * begin for begin in tables.begins]
 
     def copy_samples(
         self, target: int, batch: Batch, commands: Commands, passing: list[DeviceBuffer], to_device: bool = False, pinned: bool = False
@@ -315,7 +318,7 @@ class CudaDevice:
         tables.write(address_of(written), table.address)
         commands.copy(table.address, address_of(written), len(written))  # pageable: the driver has read it when the call returns
         commands.keep(written)
-        commands.launch(self.function(launch.kernel), launch.grid, launch.block, launch.shared, table.address + tables.start)
+        commands.launch(self.function(launch.kernel), launch.grid, launch.block, launch.shared, table.address)
         if not to_device:
             commands.copy(target, gathered, size, pinned)
 
@@ -336,58 +339,56 @@ class CudaDevice:
 
 
 class Tables:
-    """The layout of the tables of launches: arrays first, then the launches' own tables, then scratch memory.
+    """The layout of the tables of launches: the launches' own tables first, then arrays, then scratch memory.
 
-    upload_bytes    size of arrays and tables;  total_bytes  size of all
-    arrays          (offset, array), the arrays C-contiguous, or handles of address arrays;  start  offset of the first table
-    words           of all tables, with offsets in place of addresses: of arrays, and of scratch memory within its part
-    addresses       indices of the words that are offsets of arrays;  scratches  of those that are offsets of scratch memory
-    begins          start of each launch's table, in words from the first table
+    upload_bytes    size of tables and arrays;  total_bytes  size of all
+    arrays          arrays and handles of address arrays;  places  their offsets
+    words           of all tables, with offsets in place of addresses;  addresses  indices of these words
+    begins          start of each launch's table, in words
+
+    A batch of two views has 64 arrays. Functions written in C go through them, because loops took a tenth of the interpreter time.
     """
 
     def __init__(self, launches: Sequence[Launch]):
-        places: dict[int, int] = {}  # by id: offset of an array, or of scratch memory within the part for scratch memory
-        arrays: list[tuple[int, Any]] = []
-        words: list[int] = []  # words of all tables; offsets in them become addresses later
-        addresses, scratches = [], []  # indices of the words that are offsets of arrays, and of scratch memory
+        words: list[Any] = []
         self.begins: list[int] = []
-        at = scratch = 0
         for launch in launches:
             self.begins.append(len(words))
-            for entry in launch.context:
-                if type(entry) is int:
-                    words.append(entry)
-                    continue
-                place = places.get(id(entry))
-                if isinstance(entry, (np.ndarray, Handle)):
-                    if place is None:
-                        place = places[id(entry)] = at
-                        dense = isinstance(entry, Handle) or entry.flags.c_contiguous
-                        arrays.append((at, entry if dense else np.ascontiguousarray(entry)))
-                        at += (entry.nbytes + _ALIGNMENT - 1) & -_ALIGNMENT
-                    addresses.append(len(words))
-                elif isinstance(entry, Scratch):
-                    if place is None:
-                        place = places[id(entry)] = scratch
-                        scratch += (entry.size + _ALIGNMENT - 1) & -_ALIGNMENT
-                    scratches.append(len(words))
-                words.append(int(entry) if place is None else place)  # type: ignore[arg-type]
+            words += launch.context
             words += _PADDING[len(words) % _WORDS]
-        self.arrays, self.words, self.addresses, self.scratches = arrays, words, addresses, scratches
-        self.start = at
-        self.upload_bytes = max(at + 8 * len(words), _ALIGNMENT)
-        self.total_bytes = self.upload_bytes + scratch
+        addresses = _not_integers(words)
+        kinds = set(map(type, map(words.__getitem__, addresses)))
+        if not kinds <= _USUAL_KINDS:
+            for k in addresses:
+                if not isinstance(words[k], (np.ndarray, Handle, Scratch)):
+                    words[k] = int(words[k])
+            addresses = _not_integers(words)
+        entries = list(map(words.__getitem__, addresses))
+        ids = list(map(id, entries))
+        things = dict(zip(ids, entries)).values()  # each once
+        memory = [thing for thing in things if type(thing) is Scratch] if Scratch in kinds else []
+        self.arrays: list[Any] = [thing for thing in things if type(thing) is not Scratch] if memory else list(things)
+        sizes = [*map(_bytes, self.arrays), *[scratch.size for scratch in memory]]
+        rounded = [(size + _ALIGNMENT - 1) & -_ALIGNMENT for size in sizes]
+        self.places = list(accumulate(rounded, initial=8 * len(words)))
+        place_of = dict(zip(map(id, (*self.arrays, *memory)), self.places))
+        for k, place in zip(addresses, map(place_of.__getitem__, ids)):
+            words[k] = place
+        self.words, self.addresses = words, addresses
+        self.upload_bytes = max(self.places[len(self.arrays)], _ALIGNMENT)
+        self.total_bytes = max(self.places[-1], _ALIGNMENT)
 
     def write(self, staged: int, address: int) -> None:
-        """Write arrays and tables to `staged`, whose device copy will be at `address`."""
-        pieces: list[int] = []
-        for place, array in self.arrays:
-            pieces += PIECE.entries(place=place, source=address_of(array), bytes=array.nbytes)
-        words, scratch = self.words.copy(), address + self.upload_bytes
-        for k in self.addresses:
-            words[k] += address
-        for k in self.scratches:
-            words[k] += scratch
-        lists = table_of(pieces + words)
+        """Write tables and arrays to `staged`, whose device copy will be at `address`."""
+        arrays = self.arrays
+        if not all(map(_is_dense, arrays)):
+            arrays = list(map(np.ascontiguousarray, arrays))
+        pieces = PIECE.records(place=self.places[: len(arrays)], source=addresses_of(arrays), bytes=map(_bytes, arrays))
+        lists = table_of([*pieces, *self.words, *self.addresses])
         write = fill_upload.held if self.upload_bytes <= _HELD_BYTES else fill_upload
-        write(staged, address_of(lists), len(self.arrays), self.start, len(words))
+        write(staged, address_of(lists), len(arrays), len(self.words), len(self.addresses), address)
+
+
+def _not_integers(words: Sequence[object]) -> list[int]:
+    """Indices of the entries that are not of type int."""
+    return list(compress(count(), map(is_not, map(type, words), repeat(int))))

@@ -1,8 +1,8 @@
-"""Writes the upload of an iteration (arrays, then the tables of launches) into pinned memory."""
+"""Writes the upload of an iteration (the tables of launches, then arrays) into pinned memory."""
 
 from __future__ import annotations
 
-from ...compiled.intrinsics import copy_bytes, load_i64
+from ...compiled.intrinsics import copy_bytes, load_i64, store_i64
 from ...compiled.step import compiled
 from ...compiled.tables import Field, Table
 
@@ -16,11 +16,17 @@ PIECE = Table(
 piece = PIECE.at
 
 
-@compiled(5)
-def fill_upload(staged, pieces, count, start, words):
-    """Copy the arrays of PIECE[count] to `staged`, and the `words` words behind these records to `start` bytes behind `staged`."""
+@compiled(6)
+def fill_upload(staged, pieces, count, words, addresses, base):
+    """Copy the arrays of PIECE[count] and the tables to `staged`.
+
+    Behind the records are the `words` words of the tables, then the indices of the `addresses` words that are offsets from `base`.
+    """
     for _ in range(count):
         copy_bytes(staged + load_i64(pieces + piece.place), load_i64(pieces + piece.source), load_i64(pieces + piece.bytes))
         pieces += piece.size
-    copy_bytes(staged + start, pieces, 8 * words)
+    for k in range(addresses):
+        word = pieces + 8 * load_i64(pieces + 8 * (words + k))
+        store_i64(word, load_i64(word) + base)
+    copy_bytes(staged, pieces, 8 * words)
     return 0

@@ -13,10 +13,9 @@ from ...compiled import kinds
 from ...compiled.intrinsics import load_f32, load_f64, load_i64, smaller, view_f32
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
-from ...compiled.tables import laid_out
 from ...compiled.vectors import I64, function_of, lanes, load_ir, prefetch, store_ir, transposed_ir, widest
 from ...device.launch import Kernel, Launch, grid_of
-from ..base import Step, no_explanation
+from ..base import Step, TableStep, no_explanation
 from .mel_filter_bank import AXIS_MATRIX, AXIS_SIZES, COLUMN_RANGE
 
 _SOURCE = Path(__file__).with_name("mel_filter_bank_kernels.cu")
@@ -172,8 +171,7 @@ def make_axis_matrix_step(source: Batch, output: Batch, axis: int, matrix: np.nd
         inputs=source.addresses, outputs=output.addresses, sizes=sizes, matrix=matrix, rows=rows, columns=columns, ranges=ranges,
         scratch=0, samples=len(sizes),
     )  # fmt: skip
-    table, keep = laid_out(entries)
     grid = grid_of(int(sizes.prod(axis=1).max(initial=0)) * rows, len(sizes))
-    step = Step(axis_matrix_step.address, table, no_explanation, 4 * _COUNT * (rows + columns), AXIS_MATRIX.word.scratch, keep)
+    step = TableStep(axis_matrix_step.address, entries, no_explanation, 4 * _COUNT * (rows + columns), AXIS_MATRIX.word.scratch)
     step.launches = lambda: [Launch(Kernel(_SOURCE, "axis_matrix"), entries, grid)]
     return step

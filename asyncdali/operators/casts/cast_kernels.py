@@ -10,9 +10,8 @@ import numpy as np
 from ...compiled.convert_kernels import converter, storage, view
 from ...compiled.intrinsics import load_i64
 from ...compiled.step import Compiled, step_variant
-from ...compiled.tables import laid_out
 from ...device.launch import PACK, Kernel, Launch, element_type, grid_of
-from ..base import Step, no_explanation
+from ..base import Step, TableStep, no_explanation
 from .cast import CAST
 
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -45,10 +44,9 @@ def make_cast_step(
         in_name = out_name = f"uint{8 * storage(in_name).itemsize}"
     counts = np.ascontiguousarray(counts, np.int64)
     entries = CAST.entries(inputs=in_addresses, outputs=out_addresses, counts=counts, samples=len(counts))
-    table, keep = laid_out(entries)
     types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
 
     def launches() -> list[Launch]:
         return [Launch(Kernel(_SOURCE, "cast", types), entries, grid_of(-(-int(counts.max(initial=0)) // PACK), len(counts)))]
 
-    return Step(cast_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)
+    return TableStep(cast_step(in_name, out_name).address, entries, no_explanation, launches=launches)

@@ -15,9 +15,8 @@ from ...compiled.addresses import products
 from ...compiled.convert_kernels import slicing_converter, storage, view
 from ...compiled.intrinsics import larger, load_i64, smaller, view_i64
 from ...compiled.step import Compiled, inlined, pasted, step_variant
-from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
-from ..base import Step, no_explanation
+from ..base import Step, TableStep, no_explanation
 from ..moves.strided import move_launch
 from ..moves.strided_tables import PIECE_HEAD
 from .crop_tables import AXES, CROP, WINDOW
@@ -134,7 +133,6 @@ def make_crop_step(
         in_name = out_name = f"uint{8 * storage(in_name).itemsize}"
     count = len(records)
     entries = CROP.entries(inputs=in_addresses, outputs=out_addresses, records=records, fills=stored, border=border, samples=count)
-    table, keep = laid_out(entries)
     types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
 
     def launches() -> list[Launch]:
@@ -149,4 +147,4 @@ def make_crop_step(
         positions = products(records[:, word.out_extent_f : word.out_extent_c])
         return [Launch(Kernel(_SOURCE, "crop", types), entries, grid_of(int(positions.max(initial=0)), count))]
 
-    return Step(crop_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)
+    return TableStep(crop_step(in_name, out_name).address, entries, no_explanation, launches=launches)

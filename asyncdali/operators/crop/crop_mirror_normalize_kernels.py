@@ -18,10 +18,9 @@ from ...compiled.addresses import products
 from ...compiled.convert_kernels import converter, load_value, storage, view
 from ...compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
 from ...compiled.step import Compiled, inlined, pasted, step_variant
-from ...compiled.tables import laid_out
 from ...compiled.vectors import prefetch
-from ...device.launch import Kernel, Launch, Unstored, element_type, row_grid
-from ..base import Step, no_explanation
+from ...device.launch import Entry, Kernel, Launch, Unstored, element_type, row_grid
+from ..base import Step, TableStep, no_explanation
 from ..resize.image_resampling import tile_grid
 from .crop_tables import AXES, NORMALIZE, WINDOW
 
@@ -289,9 +288,9 @@ class Normalisation:
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
         """The step for a batch; `mirror` int64[samples]: samples with a number other than 0 are mirrored."""
-        table, keep = laid_out(self._entries(in_addresses, out_addresses, mirror))
-        step = Step(self._compiled.address, table, no_explanation, keep=keep)
-        step.launches = lambda: [self._launch(in_addresses, out_addresses, mirror)]
+        entries = self._entries(in_addresses, out_addresses, mirror)
+        step = TableStep(self._compiled.address, entries, no_explanation)
+        step.launches = lambda: [self._launch(entries, in_addresses, len(mirror))]
         return step
 
     def _entries(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> tuple[Any, ...]:
@@ -302,9 +301,9 @@ class Normalisation:
             multipliers=multiplier, fills=fills, channels=mean.shape[1], samples=self._count,
         )  # fmt: skip
 
-    def _launch(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Launch:
-        """The launch for a GPU. Pictures that are resized or coloured only for this operator are resized or coloured here."""
-        count, context = len(mirror), self._entries(in_addresses, out_addresses, mirror)
+    def _launch(self, context: tuple[Entry, ...], in_addresses: np.ndarray, count: int) -> Launch:
+        """The launch for a GPU, over the entries of the step's table. Pictures that are resized or coloured only for this operator are
+        resized or coloured here."""
         # The kernel for planes computes four elements at a time, so blocks have twice as many rows.
         grid = row_grid(-(-self._rows // 2) if self._planes else self._rows, self._width, count)
 

@@ -17,7 +17,7 @@ from ...compiled.intrinsics import load_f32, load_i64, smaller, store_i64, view_
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import lanes
-from ..base import Step, no_explanation
+from ..base import Step, TableStep, no_explanation
 from . import survey_kernels
 from .gaussian_blur_launches import gaussian_blur_launches
 from .gaussian_blur_tables import SEPARABLE, WINDOW, WINDOWS
@@ -203,12 +203,12 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
     compiled_step = separable_step(storage_name(source.dtype), storage_name(output.dtype))
     most = windows.most
     factors = np.ascontiguousarray(factors, np.float32)
-    table, keep = SEPARABLE.make(
+    entries = SEPARABLE.entries(
         inputs=source.addresses, outputs=output.addresses, records=records, windows=windows.placed, factors=factors, terms=terms,
         scratch=0, most_taps=most, axes=axes,
     )  # fmt: skip
     scratch = survey_kernels.most_scratch(address_of(records), len(records), terms, most, axes)
-    step = Step(compiled_step.address, table, no_explanation, scratch, SEPARABLE.word.scratch, keep)
+    step = TableStep(compiled_step.address, entries, no_explanation, scratch, SEPARABLE.word.scratch)
     step.launches = lambda: gaussian_blur_launches(source, output, records, windows, factors, axes)
     return step
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from ...compiled.intrinsics import copy_bytes, load_i64
 from ...compiled.step import step
-from ...compiled.tables import laid_out
 from ...device.launch import LINE, LINES_AT_ONCE, Kernel, Launch, grid_of
-from ..base import Step, no_explanation
+from ..base import Step, TableStep, no_explanation
 from .copy import COPY
 
 at = COPY.at
@@ -28,9 +27,8 @@ def copy_step(context, sample, thread):
 def make_copy_step(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> Step:
     """The step that copies `sizes` bytes from addresses to addresses; int64[samples] each."""
     entries = COPY.entries(inputs=sources, outputs=targets, sizes=sizes, samples=len(sizes))
-    table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
         return [Launch(_KERNEL, entries, grid_of(-(-int(sizes.max(initial=0)) // (LINE * LINES_AT_ONCE)), len(sizes)))]
 
-    return Step(copy_step.address, table, no_explanation, keep=keep, launches=launches)
+    return TableStep(copy_step.address, entries, no_explanation, launches=launches)

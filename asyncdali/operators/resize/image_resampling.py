@@ -13,7 +13,7 @@ from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, smaller
 from ...compiled.step import Compiled, compiled
 from ...compiled.tables import WORD, table_of
 from ...device.launch import Kernel, Launch, Scratch, Unstored, element_type, grid_of
-from ..base import Step, no_explanation
+from ..base import Step, TableStep, no_explanation
 from ..row_feeds import RowFeed
 from . import resize_rows
 from .resize_kernels import ROWS, image_step, volume_step
@@ -184,11 +184,11 @@ class Resampling:
         """The step for samples whose addresses are known only at run time; uint8, int16, uint16 or float32 to the same type, or to
         float32."""
         compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
-        table, keep = RESIZE.make(
+        entries = RESIZE.entries(
             inputs=in_addresses, outputs=out_addresses, records=self._records, intervals=self._intervals, filters=_TABLES_AT,
             descriptions=_DESCRIPTIONS_AT, scratch=0, tap_tables=tap_tables.address, fed=0,
         )  # fmt: skip
-        step = Step(compiled.address, table, no_explanation, self._scratch, RESIZE.word.scratch, keep)
+        step = TableStep(compiled.address, entries, no_explanation, self._scratch, RESIZE.word.scratch)
         step.launches = lambda: self._launches(in_addresses, out_addresses, in_dtype, out_dtype)
         return step
 

@@ -36,10 +36,9 @@ from ...compiled.intrinsics import (
 )
 from ...compiled.kinds import cgutils, intrinsic
 from ...compiled.step import Compiled, contracted, inlined, pasted, step_variant
-from ...compiled.tables import laid_out
 from ...compiled.vectors import prefetch
 from ...device.launch import BLOCK, Kernel, Launch, element_type, grid_of
-from ..base import Step, no_explanation
+from ..base import Step, TableStep, no_explanation
 from .rotate import ROTATE, ROTATE_RECORD
 
 at, word = ROTATE.at, ROTATE_RECORD.word
@@ -523,7 +522,6 @@ def make_rotate_step(
         inputs=source.addresses, outputs=output.addresses, records=records, maps=maps, fill=fill_value,
         clamp=int(fill is None), linear=int(linear), samples=count,
     )  # fmt: skip
-    table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
         own = records[:, word.channels]
@@ -535,4 +533,4 @@ def make_rotate_step(
         grid = grid_of(int(pixels.max(initial=0)), count, BLOCK if volume else _TILE)
         return [Launch(Kernel(_SOURCE, "rotate", types), entries, grid)]
 
-    return Step(compiled.address, table, no_explanation, keep=keep, launches=launches)
+    return TableStep(compiled.address, entries, no_explanation, launches=launches)

@@ -8,7 +8,6 @@ make its pixels in pinned memory, and the result is uploaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -353,19 +352,21 @@ class DeviceSegmentRun(SegmentRun):
 
     def _stored(self, launches: Launches) -> set[int]:
         """The address arrays, by id, of batches that are needed in memory: other segments, or several operators, read them."""
-        offered = [launch.offers.target for _, launch in launches if launch.offers is not None]
-        shared = {id(target) for target in offered if self._readers(id(target)) != 1}
+        readers = self._readers()
+        offered = [id(launch.offers.target) for _, launch in launches if launch.offers is not None]
+        shared = {target for target in offered if readers.get(target) != 1}
         return shared | {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
 
-    def _readers(self, target: int) -> int:
-        """The number of operators that read the batch whose address array has the id `target`. A launch need not name what it reads:
-        it may have addresses of parts of samples. Operators that only view the batch do not count, their readers do."""
+    def _readers(self) -> dict[int, int]:
+        """The number of operators that read each batch, by the id of its address array. A launch need not name what it reads: it may have
+        addresses of parts of samples. Operators that only view the batch do not count, their readers do."""
         edges = self.record.edges
-
-        def among(batches: Sequence[int]) -> bool:
-            return any(id(edges[edge].addresses) == target for edge in batches)
-
-        return sum(among(built.inputs) and not among(built.outputs) for built in self.segment.operators)
+        readers: dict[int, int] = {}
+        for built in self.segment.operators:
+            made = [id(edges[edge].addresses) for edge in built.outputs]
+            for target in {id(edges[edge].addresses) for edge in built.inputs}.difference(made):
+                readers[target] = readers.get(target, 0) + 1
+        return readers
 
     def _order_inputs(self) -> None:
         """The stream waits for the work of other streams. Other streams wait for this stream before they reuse the memory."""

@@ -85,10 +85,11 @@ class Scheduler:
         while progress:
             progress = False
             for segment in self._segments:
-                record = self._records.get(self._next[segment.index])
+                index = segment.index
+                record = None if index in self._planning else self._records.get(self._next[index])
                 if record is not None and self._may_start(segment, record):
-                    self._next[segment.index] += 1
-                    self._planning[segment.index] = record.index
+                    self._next[index] += 1
+                    self._planning[index] = record.index
                     self._running += 1
                     if segment.backend in self._limited:
                         self._busy_backends.add(segment.backend)
@@ -96,7 +97,7 @@ class Scheduler:
                     progress = True
 
     def _may_start(self, segment: BuiltSegment, record: Record) -> bool:
-        if segment.index in self._planning or not segment.producers <= record.done_segments:
+        if not segment.producers <= record.done_segments:
             return False
         return self._running < self._most_running and segment.backend not in self._busy_backends
 

@@ -169,7 +169,7 @@ class DeviceTemplate:
         self._upload, self._total = tables.upload_bytes, tables.total_bytes
         functions = [device.function(launch.kernel) for _, launch in launches]
         self._launches = [
-            (owner, function, launch.grid, launch.block, launch.shared, tables.start + _WORD * begin)
+            (owner, function, launch.grid, launch.block, launch.shared, _WORD * begin)
             for (owner, launch), function, begin in zip(launches, functions, tables.begins, strict=True)
         ]
 
@@ -179,7 +179,7 @@ class DeviceTemplate:
         raw, places = block.view(np.uint8), []
         extents = {output.edge: output.extents for output in self._outputs}
         nowhere = np.array([(_NOWHERE, _NOWHERE + (len(self._outputs) + 2) * _ROOM)])
-        for at, array in tables.arrays:
+        for at, array in zip(tables.places, tables.arrays):
             first = at // _WORD
             if isinstance(array, Handle):
                 edge, words = array.of, slice(first, first + len(array))
@@ -195,16 +195,11 @@ class DeviceTemplate:
                 raise TypeError("a word is an address that no table declares")
             dense = np.ascontiguousarray(array)
             raw[at : at + dense.nbytes] = dense.reshape(-1).view(np.uint8)
-        first = tables.start // _WORD
-        words_of_tables = block[first : first + len(tables.words)]
+        words_of_tables = block[: len(tables.words)]
         words_of_tables[:] = tables.words
         if overlaps(words_of_tables, nowhere):
             raise TypeError("a word is an address that no table declares")
-        places += [(first + k, 0) for k in tables.addresses]
-        for k in tables.scratches:
-            words_of_tables[k] += tables.upload_bytes
-            places.append((first + k, 0))
-        return block, places
+        return block, places + [(k, 0) for k in tables.addresses]
 
     def queue(
         self, edges: list[Any], device: CudaDevice, commands: Commands, made: list[DeviceBuffer], passing: list[DeviceBuffer]

@@ -375,8 +375,8 @@ class SegmentRun:
         """Prepare and plan one operator."""
         record, operator = self.record, built.operator
         edges = record.edges
-        inputs = [edges[edge] for edge in built.inputs]
-        named = {name: edges[edge] for name, edge in built.arguments}
+        inputs = list(map(edges.__getitem__, built.inputs))
+        named = {name: edges[edge] for name, edge in built.arguments} if built.arguments else {}
         leader = inputs[0] if inputs else next(iter(named.values())) if named else None
         count = record.batch_size if leader is None else len(leader.shapes)
         rows = self._rows(built) if built.sources else None

@@ -140,7 +140,7 @@ def test_the_upload_of_launches(monkeypatch, most_held):
     tables.write(address_of(memory) + 64, 1 << 50)
     assert (memory[:64] == 0xDD).all() and (memory[tables.upload_bytes + 64 :] == 0xDD).all()
     upload = memory[64 : tables.upload_bytes + 64]
-    first, second = (upload[tables.start + 8 * begin :].view(np.int64) for begin in tables.begins)
+    first, second = (upload[8 * begin :].view(np.int64) for begin in tables.begins)
     at, other_at, scratch_at = (int(word) - (1 << 50) for word in (first[0], second[0], second[1]))
     assert upload[at : at + 16].view(np.int32).tolist() == [0, 2, 4, 6] and first[1] == 7
     assert upload[other_at : other_at + 24].view(np.float64).tolist() == [0, 1, 2]

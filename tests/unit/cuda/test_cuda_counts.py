@@ -13,10 +13,12 @@ from helpers.cuda import StandIn, StandInNvjpeg, use
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.compiled.tables import laid_out
 from asyncdali.device.buffers import BufferPool
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.device.cuda.commands import Commands
 from asyncdali.device.cuda.memory import DevicePool, Events
+from asyncdali.operators import steps
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 WARM, COUNTED = 12, 20
@@ -60,6 +62,22 @@ def training(decoder=""):
     images = fn.decoders.image(data, device="mixed", decoder=decoder)
     small = fn.flip(fn.crop(images, crop=[20, 24]), horizontal=fn.random.coin_flip())
     return fn.crop_mirror_normalize(small, mean=[120.0], std=[60.0], dtype=types.FLOAT16)
+
+
+def test_a_gpu_needs_no_tables_of_the_host(cuda, monkeypatch):
+    """The tables of steps are laid out when the host runs the steps. Launches have tables of their own."""
+    made = []
+    monkeypatch.setattr(steps, "laid_out", lambda entries: made.append(entries) or laid_out(entries))
+    pipe = training("cpu")
+    pipe.build()
+    for _ in range(4):
+        pipe.run()
+    pipe.close()
+    assert made == []
+    step = steps.TableStep(0, (3, np.arange(2)), steps.no_explanation, 8, 0)
+    step.keep = [*step.keep, "more"]
+    step.place_scratch(16)
+    assert len(made) == 1 and step.context[0] == 16 and step.keep[-1] == "more" and step.keep[0] is made[0][1]
 
 
 ASKED = ("malloc", "free", "host_alloc", "host_free", "event_create", "stream_create", "stream_destroy", "event_destroy")
