@@ -365,6 +365,8 @@ def _groups(planned: Sequence[PlannedOperator]) -> list[Group]:
 
 def check_sizes(fed: Fed) -> None:
     """Raise RuntimeError unless all batches have the same number of samples."""
+    if len(fed) < 2:
+        return
     sizes = {name: len(batch) for name, batch in fed.items() if isinstance(batch, Batch)}
     if len(set(sizes.values())) > 1:
         first, *others = sizes

@@ -167,7 +167,7 @@ def pending_events(batches: Sequence[Batch]) -> list[CudaEvent]:
 
 def buffers_of(owner: object) -> list[DeviceBuffer]:
     """The device buffers of an owner: the owner itself, or those of a list of owners."""
-    if isinstance(owner, DeviceBuffer):
+    if type(owner) is DeviceBuffer:
         return [owner]
     if isinstance(owner, (list, tuple)):
         return [buffer for part in owner for buffer in buffers_of(part)]

@@ -240,7 +240,12 @@ class FedArrays:
             over: list[tuple[Any, list[CudaEvent]]] = []
             kept: list[tuple[Any, list[CudaEvent]]] = []
             for item in self._kept:
-                (over if all(event.done() for event in item[1]) else kept).append(item)
+                for event in item[1]:
+                    if not event.done():
+                        kept.append(item)
+                        break
+                else:
+                    over.append(item)
             self._kept = kept
         del over  # without the lock, because this may run the user's finalisers
 

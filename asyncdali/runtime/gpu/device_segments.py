@@ -26,7 +26,7 @@ from ...device.cuda.nvjpeg import AllDecoded
 from ...device.joint import Joint
 from ...device.launch import Launch
 from ...graph.plan import Segment
-from ...operators.base import Arguments, Iteration, Operator, Planned, Role, Step, Trait
+from ...operators.base import Arguments, Iteration, Operator, Planned, Step, Trait
 from ..order.record import Record
 from ..templates import Templates
 from ..templates.device import device_templates
@@ -158,7 +158,7 @@ class DeviceSegmentRun(SegmentRun):
     # --- planning
 
     def _plan(self, built: BuiltOperator, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        if built.planned.is_transfer:
+        if built.is_transfer:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
         planned = super()._plan(built, inputs, arguments, iteration)
         if built.hands_out_samples:
@@ -178,7 +178,7 @@ class DeviceSegmentRun(SegmentRun):
         for batch in planned.outputs:
             if batch.owner is None and batch.alias_of is None:
                 self._find_place(batch)
-        if built.planned.spec.schema.role is Role.INPUT:
+        if built.is_input:
             self._order(planned.outputs[0])
         return planned
 

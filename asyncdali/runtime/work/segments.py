@@ -22,7 +22,7 @@ from ...device.base import Stream
 from ...errors import because, operator_error
 from ...graph.peephole import enabled
 from ...graph.plan import PlannedOperator, Segment
-from ...operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step, Trait
+from ...operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, Role, SampleError, Step, Trait
 from ..counting.segment_counters import Lap, OperatorCounters, SegmentCounters
 from ..order.record import Record, runs_record
 from ..templates import Templates, operator_templates, segment_templates
@@ -54,8 +54,9 @@ class Remote(Protocol):
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "draws", "following", "gate", "hands_out_samples", "inputs", "keeps", "operator",
-                 "output_device", "outputs", "planned", "position", "prepares", "skips_empty", "sources", "templates")  # fmt: skip
+    __slots__ = ("arguments", "counters", "draws", "following", "gate", "hands_out_samples", "inputs", "is_input", "is_transfer", "keeps",
+                 "operator", "output_device", "outputs", "planned", "position", "prepares", "skips_empty", "sources",
+                 "templates")  # fmt: skip
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -65,6 +66,7 @@ class BuiltOperator:
         self.outputs = planned.outputs
         self.output_device = operator.output_device
         self.prepares = operator.prepares(operator.spec)
+        self.is_transfer, self.is_input = planned.is_transfer, planned.spec.schema.role is Role.INPUT
         self.skips_empty = Trait.SEES_EMPTY not in operator.traits  # a look-up in a Flag takes 0.5 us
         self.hands_out_samples = Trait.HANDS_OUT_SAMPLES in operator.traits
         self.following = 0
