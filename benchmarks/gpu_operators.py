@@ -166,6 +166,8 @@ class _Table:
         """Measure the pipelines of ``make(library)``, which read `given` bytes of `batches` batches in turn."""
         import cupy
 
+        from asyncdali.operators.python.numba_function_gpu_kernels import NoCompiler
+
         try:
             pipes, refused = {"ours": make(self._libraries["ours"])}, ""
             if "dali" in self._libraries:
@@ -195,7 +197,9 @@ class _Table:
             del outputs
             pipes["ours"].close()
         except Exception as error:
-            print(f"  {name:34} {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+            missing = isinstance(error.__cause__, NoCompiler)  # numba-cuda, or one that goes with this NumPy
+            reason = f"left out: {error.__cause__}" if missing else f"{type(error).__name__}: {error}"
+            print(f"  {name:34} {' '.join(reason.split())[:300]}", flush=True)
 
     def end(self) -> None:
         """Print the mean of the table."""

@@ -137,13 +137,25 @@ KERNEL elements(const int64 *context) {
 // Rows of few elements, for an output with gaps. A thread moves a row, so neighbouring threads access neighbouring memory.
 KERNEL short_rows(const int64 *context) {
     FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
-        const Move move(context, sample);
+        Move move(context, sample);
+        int64 words[3 * AXES];  // in registers: a load from the table would wait for each store, because the output may be anywhere
+        #pragma unroll
+        for (int32 k = 0; k < 3 * AXES; ++k) words[k] = move.extents[k];
+        move.extents = words, move.strides = words + AXES, move.targets = words + 2 * AXES;
         const int64 step = move.strides[AXES - 1], moved = move.targets[AXES - 1];
         const int32 width = (int32)move.extents[AXES - 1];
         FOR_ITEMS(row, move.rows) {
             int64 from, to;
             move.find_row(row, from, to);
-            for (int32 k = 0; k < width; ++k, from += step, to += moved) *at<OUT>(to) = sliced<OUT>(*at<const IN>(from));
+            for (int32 first = 0; first < width; first += PACK, from += PACK * step, to += PACK * moved) {
+                IN given[PACK];  // loaded together: a load waits for the store before it
+                #pragma unroll
+                for (int32 k = 0; k < PACK; ++k) given[k] = *at<const IN>(from + smaller(k, width - 1 - first) * step);
+                #pragma unroll
+                for (int32 k = 0; k < PACK; ++k) {
+                    if (first + k < width) *at<OUT>(to + k * moved) = sliced<OUT>(given[k]);
+                }
+            }
         }
     }
 }

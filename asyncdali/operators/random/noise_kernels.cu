@@ -40,6 +40,7 @@ DEVICE float64 mean_of(float32 element, float32 inverse) {
 }
 
 #define EACH 32  // neighbouring elements that a thread computes, as ShotNoise.each
+#define TURNS 2  // blocks of words between two looks at the counts: most counts need several, and some thread of a warp always knows one
 #define MARGIN 1e-4f  // a product in float32 that differs from the limit by more than this part lies on the same side in float64
 
 // exp(-mean), which ends the product of the draws; 2 for means that are drawn by rejection.
@@ -83,11 +84,15 @@ KERNEL_OF(4) shot(const int64 *context) {
             bool odd = place & 1, second = place & 2;
             float32 product = 1, limit = k < many ? limit_at(begin) : 0;
             while (k < many) {
-                const Words words = words_of(counter, block++);
                 const float32 above = limit * (1 + MARGIN);
-                if (!second) product *= (float32)(odd ? words.word[1] : words.word[0]) * TWO_TO_MINUS_32, ++draws;
-                if (second || product > above) product *= (float32)(odd ? words.word[3] : words.word[2]) * TWO_TO_MINUS_32, ++draws;
-                second = false;
+                #pragma unroll
+                for (int32 turn = 0; turn < TURNS; ++turn) {
+                    if (turn && !(product > above)) continue;
+                    const Words words = words_of(counter, block++);
+                    if (!second) product *= (float32)(odd ? words.word[1] : words.word[0]) * TWO_TO_MINUS_32, ++draws;
+                    if (second || product > above) product *= (float32)(odd ? words.word[3] : words.word[2]) * TWO_TO_MINUS_32, ++draws;
+                    second = false;
+                }
                 if (product > above) continue;
                 if (limit > 1 || product > limit * (1 - MARGIN)) listed[atomicAdd(&exact, 1)] = (uint16)(EACH * threadIdx.x + k);
                 else out[begin + k] = convert<OUT>((float32)(draws - 1) * factor);

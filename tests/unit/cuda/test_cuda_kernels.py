@@ -264,6 +264,17 @@ def test_rotate_volumes():
     assert_close(*both("rotate", samples, "DHWC", angle=33.0, axis=[0.0, 1.0, 1.0], fill_value=3.0), steps=1, part=0.02)
 
 
+def test_volumes_of_any_width():
+    """A warp computes a patch of a tile. Tiles have 32 columns or more, and the last ones of a row and of a volume are not full."""
+    rng = np.random.default_rng(9)
+    shapes = [(3, 5, 1, 1), (2, 4, 2, 1), (1, 9, 3, 1), (4, 3, 7, 1), (3, 4, 33, 1), (2, 37, 9, 1), (5, 6, 140, 1), (1, 1, 300, 1)]
+    samples = [rng.integers(0, 255, shape, np.uint8) for shape in shapes]
+    for constants in ({}, {"keep_size": True, "fill_value": 3.0}):
+        expected, found = both("rotate", samples, "DHWC", angle=33.0, axis=[0.3, 1.0, 1.0], **constants)
+        assert_close(expected, found, steps=1, part=0.02)
+        assert [sample.shape for sample in found] == [sample.shape for sample in expected]
+
+
 def test_warp_affine():
     rng = np.random.default_rng(7)
     matrices = {"matrix": np.stack([[[1, 0.2, -3], [0.1, 0.9, 4]]] * 3).astype(np.float32)}
