@@ -76,18 +76,24 @@ def pipeline(lib: Any, name: str, fed: list[list[Any]], depth: int = 2) -> Any:
     return made
 
 
-def milliseconds(pipe: Any, iterations: int) -> float:
-    """Milliseconds per batch, including the GPU's work."""
+_WARM, _LEAST_ITERATIONS, _LEAST_SECONDS = 10, 40, 0.03
+"""Iterations before a measurement, and its least length: 20 times the depth, so that batches that lay ready do not count, and long enough
+that the turn of the other library does not (its threads are still awake, and the caches are cold: 10 iterations took twice as long)."""
+
+
+def milliseconds(pipe: Any, iterations: int) -> tuple[float, int]:
+    """Milliseconds per batch, including the GPU's work; and the number of runs. `iterations`: the least number that is timed."""
     import cupy
 
-    for _ in range(5):
+    for _ in range(_WARM):
         pipe.run()
     cupy.cuda.runtime.deviceSynchronize()
-    began = time.perf_counter()
-    for _ in range(iterations):
+    began, count = time.perf_counter(), 0
+    while count < max(iterations, _LEAST_ITERATIONS) or time.perf_counter() - began < _LEAST_SECONDS:
         pipe.run()
+        count += 1
     cupy.cuda.runtime.deviceSynchronize()
-    return (time.perf_counter() - began) / iterations * 1e3
+    return (time.perf_counter() - began) / count * 1e3, _WARM + count
 
 
 class LastLaunches:
@@ -176,11 +182,14 @@ class _Table:
                 except Exception as error:
                     refused = f"  DALI: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
             times: dict[str, list[float]] = {key: [] for key in pipes}
+            runs = dict.fromkeys(pipes, 0)
             for _ in range(3):
                 for key, pipe in pipes.items():
-                    times[key].append(milliseconds(pipe, self._iterations))
+                    took, count = milliseconds(pipe, self._iterations)
+                    times[key].append(took)
+                    runs[key] += count
             with self._last:
-                for _ in range(batches - self._iterations * 3 % batches):
+                for _ in range(batches - runs["ours"] % batches):
                     outputs = pipes["ours"].run()
                 pipes["ours"]._core.session.wait_all()
             made = int(outputs[0]._batch.sizes().sum())
