@@ -34,7 +34,7 @@ PACKAGES = ("asyncdali", "asyncdali_workers")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 CORE = (
     "test_pipeline", "test_executor", "test_checkpoint", "test_external_source", "test_readers_file", "test_readers_npy",
-    "test_readers_tfrecord", "test_readers_webdataset", "test_decoders", "test_crop_mirror_normalize", "test_resize", "test_rotate",
+    "test_readers_tfrecord", "test_readers_webdataset", "test_image_decoder", "test_crop_mirror_normalize", "test_resize", "test_rotate",
     "test_color_twist", "test_reductions", "test_expressions", "test_uniform", "test_mel_filter_bank", "test_dynamic_calls",
     "test_dynamic_checkpoints", "test_dynamic_files", "test_workers_pool",
 )  # fmt: skip

@@ -29,14 +29,14 @@ def main(argv: list[str] | None = None) -> int:
     index = commands.add_parser("wds2idx", help="make the index file of a WebDataset archive")
     index.add_argument("archive", help="the tar file")
     index.add_argument("index_file", nargs="?", help="index file to write (default: the archive's name with .idx)")
-    from .tooling import bench, diff, doctor, engine, importing, kernels, new, show, skill, top, tune, verify
+    from .tooling import bench, cache, diff, doctor, engine, import_checkpoint, new, show, skill, top, tune, verify
 
-    kernels.add_arguments(commands)
+    cache.add_arguments(commands)
     bench.add_arguments(commands)
     doctor.add_arguments(commands)
     engine.add_arguments(commands)
     diff.add_arguments(commands)
-    importing.add_arguments(commands)
+    import_checkpoint.add_arguments(commands)
     show.add_arguments(commands)
     top.add_arguments(commands)
     tune.add_arguments(commands)

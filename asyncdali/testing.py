@@ -29,7 +29,7 @@ def check(make: Callable[[], Front], steps: int = 12, restores: int = 4, seed: i
         TypeError: `make` is a pipeline, which cannot be made again.
         ValueError: fewer than 3 steps.
     """
-    from .tooling.verifying import verify
+    from .tooling.verify_runs import verify
 
     if not callable(make):
         raise TypeError(f"check() takes a function that makes the pipeline each time, got a {type(make).__name__}")

@@ -4,9 +4,9 @@ The modules of this folder are the contract that all operators follow. Each subf
 
 There is one module per operator, except for operators with one shape rule and one plan. tests/unit/house/test_house.py reads this list:
 
-    one rule, several functions           audio/spectrogram.py, filters/rectangles.py, random/noise.py, statistics/reductions.py,
+    one rule, several functions           audio/spectrogram.py, filters/dilate_erode_median.py, random/noise.py, statistics/reductions.py,
                                           transforms/transforms.py
-    one decoder or reader, several ways   decode/decoders.py, video/video.py
+    one decoder or reader, several ways   decode/image_decoder.py, video/video.py
     to choose the part
     two names, or two halves of one       batches/conditional.py, constants/constant.py, python/python_function.py, resize/resize.py
     construct

@@ -243,7 +243,7 @@ class Schema:
     looks_across   the operator has no inputs, and its outputs depend on the number of samples: in a branch of a conditional it needs the
                    branch's number
     calls_python   whether it calls functions of the user, which hold the interpreter lock
-    library        a module without which it cannot read some formats (``tooling.checks.LIBRARIES`` says which)
+    library        a module without which it cannot read some formats (``tooling.doctor_checks.LIBRARIES`` says which)
     output_per_optional_input  each given optional input adds one output (for example labels of boxes)
     positional     arguments that its class in ``ops`` also accepts by position
     hand_written   module of its ``fn`` and ``ops`` forms, if they are not derived (they take Python objects)

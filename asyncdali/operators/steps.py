@@ -14,7 +14,7 @@ from ..device.launch import Launch
 
 
 class DecoderShare(Protocol):
-    """The samples of a batch that decoders of a GPU take, as ``decode.decoder_lanes.GpuImages`` describes them."""
+    """The samples of a batch that decoders of a GPU take, as ``decode.image_decoder_lanes.GpuImages`` describes them."""
 
     lanes: list[Any]
 

@@ -8,7 +8,7 @@
     device_data.py            data in the memory of a GPU
 
     external_source.py  external_source as an operator of the graph: it passes on the batch that was fed to its iteration
-    films.py            Videos that are fed to a pipeline, and the parts of them that iterations decode
+    fed_videos.py       Videos that are fed to a pipeline, and the parts of them that iterations decode
     video_input.py      experimental.inputs.video: sequences of frames of videos that the program feeds
 
 May import: the workers' package, operators' base, batches, tensors, types and errors.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..batch import Batch
-from ..codecs.video.video_formats import prepare_decoding
+from ..codecs.video.video_frames import prepare_decoding
 from ..operators.base import (
     REQUIRED,
     Arg,
@@ -75,7 +75,7 @@ class VideoInput(Operator):
     @classmethod
     def port(cls) -> object:
         """The object that accepts fed data."""
-        from .films import FilmPort
+        from .fed_videos import FilmPort
 
         return FilmPort
 

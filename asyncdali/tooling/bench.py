@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import lines_of
 from ..messages.status_line import StatusLine
 from ..system.processes import python_command
-from . import program, report, rival, what_if
+from . import bench_report, bench_rival, program, what_if
 from . import settings as set_values
-from .consumer import Consumer, TrainingStep, UserStep
+from .bench_consumer import Consumer, TrainingStep, UserStep
 from .measure import Measurement, measure
 from .trace import TraceRecorder
 
@@ -252,7 +252,7 @@ def _run_one(made: object, options: argparse.Namespace, step: Consumer | None) -
         document["trace"] = options.trace
     if options.report:
         assert recorder is not None
-        report.write(options.report, found, recorder, options.pipeline)
+        bench_report.write(options.report, found, recorder, options.pipeline)
         document["report"] = options.report
     if options.vs:
         document["versus"] = versus(made, options.pipeline, _settings(options), options.iterations, options.arguments)
@@ -348,7 +348,7 @@ def versus(
 ) -> dict[str, Any]:  # fmt: skip
     """The rates of asyncdali and DALI for the same file, measured in turns. {"error": ...} if DALI cannot run the file."""
     file, _, name = target.rpartition(":")
-    source = Path(rival.__file__).read_text(encoding="utf-8")
+    source = Path(bench_rival.__file__).read_text(encoding="utf-8")
     try:
         given = json.dumps(settings)
     except TypeError:
@@ -367,7 +367,7 @@ def versus(
         rates: dict[str, list[float]] = {"asyncdali": [], "dali": []}
         for number in range(_ROUNDS + 1):
             for who in ("asyncdali", "dali")[:: 1 if number % 2 else -1]:
-                found = rival._run(pipeline, per_round) if who == "asyncdali" else _asked(child, per_round)
+                found = bench_rival._run(pipeline, per_round) if who == "asyncdali" else _asked(child, per_round)
                 if "error" in found:
                     return found
                 if number:  # the first round warms up

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ..codecs.jpeg import jpeg_library
-from . import checks, machine, settings, setup
+from . import doctor_checks, doctor_setup, machine, settings
 from .quick_checks import examine
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .commands import Commands
 
 
-def setup_of(pipeline: Front) -> setup.MachineSetup:
+def setup_of(pipeline: Front) -> doctor_setup.MachineSetup:
     """The full set-up of a pipeline that is not built yet. Raises the errors of its graph."""
     from ..graph.plan import build_plan, reachable
     from ..pipeline.front import core_of
@@ -28,11 +28,11 @@ def setup_of(pipeline: Front) -> setup.MachineSetup:
     core = core_of(pipeline)
     order = reachable(core.output_nodes(), core.definition.instances).order
     groups = parallel_groups(order)
-    made = setup.setup_of_options(core.options, {instance.schema.name for instance in order}, bool(groups))
+    made = doctor_setup.setup_of_options(core.options, {instance.schema.name for instance in order}, bool(groups))
     made.sources = {group.name: group.description.source for group in groups}
     for instance in order:
         made.gpu = made.gpu or instance.device in ("gpu", "mixed")
-        made.places += setup.places(instance.constants)
+        made.places += doctor_setup.places(instance.constants)
     made.planned = list(build_plan(core.output_nodes(), core.definition.instances, core.definition, lambda index: 0).operators)
     return made
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     from ..operators import load_registry
 
     needy = {name for name, operator in load_registry().items() if operator.schema.library}
-    what = setup.MachineSetup(operators=needy, gpu=True)  # without a pipeline: check all libraries
+    what = doctor_setup.MachineSetup(operators=needy, gpu=True)  # without a pipeline: check all libraries
     if options.set and not options.pipeline:
         print(f"doctor: --set {options.set[0]} is for a pipeline: name it, as in FILE.py:pipeline", file=sys.stderr)
         return 2
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         quota = machine.quota()
         print(
             f"{machine.cores()} usable CPUs (affinity {machine.allowed_cores()}, quota {'none' if quota is None else f'{quota:g}'}), "
-            f"{open_now} of {limit} file descriptors open; {len(checks.ALL)} checks, {len(problems) or 'nothing'} found"
+            f"{open_now} of {limit} file descriptors open; {len(doctor_checks.ALL)} checks, {len(problems) or 'nothing'} found"
         )
         print(f"JPEG decoding: {jpeg_library.described()}")
     return 1 if problems else 0

@@ -33,7 +33,7 @@ def add_arguments(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """The command; returns the exit status."""
     if options.restart:
-        from .restarting import keep_running
+        from .engine_restart import keep_running
 
         return keep_running(lambda listen: _started(options, listen), options.listen)
     actor = _started(options, options.listen)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..pipeline.front import core_of
 from . import bottleneck, machine, sharing
-from .consumer import Consumer
+from .bench_consumer import Consumer
 from .interpreter import interpreter_time
 from .trace import TraceRecorder, WorkerSampler
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from asyncdali_workers.exceptions import PROGRAM
 
 from ..pipeline.front import core_of
-from .rival import stand_in
+from .bench_rival import stand_in
 
 if TYPE_CHECKING:
     from ..graph.node import OperatorInstance

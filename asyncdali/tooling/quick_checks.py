@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from . import checks, setup
+from . import doctor_checks, doctor_setup
 
 if TYPE_CHECKING:
     from ..options import PipelineOptions
@@ -24,13 +24,13 @@ def at_build(options: PipelineOptions, operators: set[str], parallel: bool) -> N
     """
     if os.environ.get("ASYNCDALI_DOCTOR") == "0":
         return
-    for finding in examine(setup.setup_of_options(options, operators, parallel), checks.QUICK):
+    for finding in examine(doctor_setup.setup_of_options(options, operators, parallel), doctor_checks.QUICK):
         if finding.message not in _logged:
             _logged.add(finding.message)
             log.warning("%s", finding.message)
 
 
-def examine(what: setup.MachineSetup, which: Iterable[checks.Check] = checks.ALL) -> list[checks.Finding]:
+def examine(what: doctor_setup.MachineSetup, which: Iterable[doctor_checks.Check] = doctor_checks.ALL) -> list[doctor_checks.Finding]:
     """The findings of the checks. A check that fails itself is logged and finds nothing: it must not stop a pipeline."""
     found = []
     for check in which:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..provenance.replayed import ReplayedStep
     from .commands import Commands
-    from .page_server import Wanted
+    from .show_server import Wanted
 
 
 def add_arguments(commands: Commands) -> None:
@@ -77,7 +77,7 @@ def _serve(
     options: argparse.Namespace, make: Callable[[int | None], ReplayedStep], step: ReplayedStep, compared: ReplayedStep | None
 ) -> int:
     """Serve pages until Ctrl-C."""
-    from .page_server import PageServer, Wanted
+    from .show_server import PageServer, Wanted
 
     first = Wanted(step.provenance.step, options.sample or 0, options.compare)
     server = PageServer(make, lambda wanted: _command(options, wanted.step, wanted), first, options.grid)

@@ -31,7 +31,7 @@ import numpy as np
 
 from . import bench, machine, program, what_if
 from . import settings as set_values
-from .consumer import Consumer
+from .bench_consumer import Consumer
 from .measure import Measurement
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..pipeline.front import Front
     from .commands import Commands
-    from .verifying import Fault
+    from .verify_runs import Fault
 
 _LIMIT = 600
 """Seconds that the run in another process may take."""
@@ -39,7 +39,7 @@ def add_arguments(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command. The exit status is 0 if the stream is the same in all runs, 1 if there are faults, 2 for an error."""
     from . import program
-    from .verifying import verify
+    from .verify_runs import verify
 
     if options.steps < 3 and not (options.restored or options.killed):
         print("asyncdali verify: --steps must be at least 3", file=sys.stderr)
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _continued(make: Callable[[], Front], options: argparse.Namespace) -> list[list[str]]:
-    from .verifying import run as run_steps
+    from .verify_runs import run as run_steps
 
     with open(options.restored, "rb") as file:
         return run_steps(make, options.steps, file.read()).steps
@@ -87,7 +87,7 @@ def _continued(make: Callable[[], Front], options: argparse.Namespace) -> list[l
 
 def _die(make: Callable[[], Front], options: argparse.Namespace) -> None:
     """Run the steps, write a checkpoint, and kill this process while iterations, workers and threads are at work."""
-    from .verifying import run as run_steps
+    from .verify_runs import run as run_steps
 
     def told(step: int, checkpoint: bytes) -> None:
         if step == options.steps:
@@ -100,8 +100,8 @@ def _die(make: Callable[[], Front], options: argparse.Namespace) -> None:
 
 def _in_another_process(make: Callable[[], Front], options: argparse.Namespace) -> list[Fault]:
     """Restore the checkpoint of a process that was killed, at a random step, in a new process."""
-    from .verifying import difference_of
-    from .verifying import run as run_steps
+    from .verify_runs import difference_of
+    from .verify_runs import run as run_steps
 
     first = run_steps(make, options.steps)
     place = random.Random(options.steps).randrange(1, options.steps)

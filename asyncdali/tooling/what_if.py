@@ -8,7 +8,7 @@ stations one after the other, so the rate is the smallest of the bounds in :func
 operational analysis of queueing network models", Computing Surveys 10, 1978). What the bounds do not explain of the measured time of a
 batch (hand-overs, wake-ups) stays the same with other settings.
 
-``report.py`` has the same formulas in JavaScript for its sliders; tests/unit/tooling/test_what_if.py compares both.
+``bench_report.py`` has the same formulas in JavaScript for its sliders; tests/unit/tooling/test_what_if.py compares both.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from asyncdali_workers import errors as worker_errors
 
 from asyncdali import errors
-from asyncdali.tooling import checks
+from asyncdali.tooling import doctor_checks
 
 
 class Trouble(NamedTuple):
@@ -36,7 +36,7 @@ def _template(node: ast.expr) -> str:
 
 def troubles() -> list[Trouble]:
     """The checks of the doctor, in their order, with the texts of their first finding that is written out."""
-    tree = ast.parse(Path(inspect.getsourcefile(checks) or "").read_text(encoding="utf-8"))
+    tree = ast.parse(Path(inspect.getsourcefile(doctor_checks) or "").read_text(encoding="utf-8"))
     found = []
     for function in tree.body:
         if not isinstance(function, ast.FunctionDef):

@@ -26,7 +26,7 @@ from PIL import Image
 from asyncdali import types
 from asyncdali.codecs.image_headers import signature
 from asyncdali.operators.base import SampleError
-from asyncdali.operators.decode import decoders, png_samples
+from asyncdali.operators.decode import image_decoder, png_samples
 from asyncdali.readers.video.frame_files import decode_frame
 
 RGB, GREY, RGBA = picture(24, 37), picture(24, 37, 1), picture(24, 37, 4)
@@ -194,13 +194,13 @@ def none_decoded(*arguments):
 
 def without_own(data: bytes, **arguments) -> np.ndarray | str:
     """The result without our own decoders, as libraries give it."""
-    compiled, before = decoders.decoded_pngs, os.environ.get("ASYNCDALI_JPEG")
-    decoders.decoded_pngs = none_decoded
+    compiled, before = image_decoder.decoded_pngs, os.environ.get("ASYNCDALI_JPEG")
+    image_decoder.decoded_pngs = none_decoded
     os.environ["ASYNCDALI_JPEG"] = "turbo"
     try:
         return result(data, **arguments)
     finally:
-        decoders.decoded_pngs = compiled
+        image_decoder.decoded_pngs = compiled
         del os.environ["ASYNCDALI_JPEG"]
         if before is not None:
             os.environ["ASYNCDALI_JPEG"] = before

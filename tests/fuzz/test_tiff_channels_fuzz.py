@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.images import tiff
 
-from asyncdali.codecs.image_formats import decode_other
+from asyncdali.codecs.image_decoding import decode_other
 from asyncdali.types import DALIImageType
 
 

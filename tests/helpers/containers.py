@@ -49,7 +49,7 @@ def example(**features: Any) -> bytes:
 
 
 def masked_crc(data: bytes) -> int:
-    from asyncdali.readers.tfrecord.crc_kernels import checksum
+    from asyncdali.readers.tfrecord.tfrecord_crc_kernels import checksum
 
     array = np.frombuffer(data + b"\0", np.uint8)
     crc = checksum(array.ctypes.data, len(data))

@@ -8,7 +8,7 @@ import mmap
 import numpy as np
 
 from asyncdali.codecs.jpeg import jpeg_kernels as kernels
-from asyncdali.codecs.jpeg import jpeg_library, progressive, window
+from asyncdali.codecs.jpeg import jpeg_library, progressive, window_decoding
 from asyncdali.codecs.jpeg.jpeg_tables import DECODE_JPEGS, DECODE_WINDOW, JPEG_HEADER, JPEG_WINDOW
 from asyncdali.operators.row_feeds import BAND
 
@@ -42,7 +42,7 @@ class Decoders:
         self._table = jpeg_library.function_table()
         assert self._table is not None
         self._file, self._pixels, self._work = Guarded(file_bytes), Guarded(pixel_bytes), Guarded(work_bytes)
-        self._constants = window.known_constants()
+        self._constants = window_decoding.known_constants()
         self.found = False
 
     def header(self, data: bytes) -> np.ndarray:
@@ -74,7 +74,7 @@ class Decoders:
             return 0
 
         taking = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(take)
-        room = int(window.room_for(len(data), width)) if room is None else room
+        room = int(window_decoding.room_for(len(data), width)) if room is None else room
         work = self._work.last(room, 64)
         request, _ = DECODE_WINDOW.make(
             data=file, bytes=len(data), out=out, x=x, y=y, w=w, h=h, picture_width=width, picture_height=height,
@@ -82,7 +82,7 @@ class Decoders:
             scans=progressive.decode_scans.address, index=index, found=0, take=ctypes.cast(taking, ctypes.c_void_p).value if ring else 0,
             state=0, ring_stop=out.ctypes.data + out.nbytes if ring else 0,
         )  # fmt: skip
-        code = window.decode_window(request.ctypes.data)
+        code = window_decoding.decode_window(request.ctypes.data)
         self.found = bool(request[DECODE_WINDOW.word.found])
         if ring:
             assert all(0 <= step <= BAND for step in np.diff(calls)), calls
@@ -110,7 +110,7 @@ class Decoders:
         x, y, w, h = place or (0, 0, width, height)
         array = np.frombuffer(data, np.uint8)
         out = np.full((h, w, channels), 0xA5, np.uint8)
-        room = int(window.room_for(len(data), width)) if own else 0
+        room = int(window_decoding.room_for(len(data), width)) if own else 0
         size, offset = kernels.scratch_bytes(width * channels, 0, room)
         scratch, text = np.zeros(size + 64, np.uint8), np.zeros(256, np.uint8)
         record, _ = JPEG_WINDOW.make(
@@ -121,7 +121,7 @@ class Decoders:
         at = pointers.ctypes.data
         context = kernels.context_of(
             self._table.ctypes.data, kernels.JpegArrays(at, at + 8, record.ctypes.data, at + 16), color=8 if bgr else 2, turned=offset,
-            own=kernels.OwnDecoder(window.decode_window.address, progressive.decode_scans.address, room) if own else kernels.TURBO,
+            own=kernels.OwnDecoder(window_decoding.decode_window.address, progressive.decode_scans.address, room) if own else kernels.TURBO,
         )  # fmt: skip
         context[DECODE_JPEGS.word.cut] = cut
         thread = kernels.thread_record(scratch, text)

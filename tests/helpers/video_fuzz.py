@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from asyncdali import Pipeline, fn
-from asyncdali.codecs.video.video_formats import OpenVideo, open_video, prepare_decoding, read_index
+from asyncdali.codecs.video.video_frames import OpenVideo, open_video, prepare_decoding, read_index
 
 FAMILY = 20
 """Files that share the pipelines of readers."""

@@ -78,7 +78,7 @@ def test_random_arguments(videos, case):
 def asyncdali_frames(data):
     import io
 
-    from asyncdali.codecs.video.video_formats import read_index
+    from asyncdali.codecs.video.video_frames import read_index
 
     return len(read_index(io.BytesIO(data.tobytes())))
 

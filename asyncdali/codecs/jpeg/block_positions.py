@@ -29,9 +29,9 @@ from ...compiled.intrinsics import (  # fmt: skip
     store_i64,
 )
 from ...compiled.step import inlined
-from .entropy import AT, BUFFER, COUNT, LAST_DC
 from .fields import LARGEST_H, offsets
-from .segments import used_bits
+from .huffman_decoding import AT, BUFFER, COUNT, LAST_DC
+from .restart_segments import used_bits
 from .work_area import ACROSS, BYTES_AT, DOWN, PER_ROW, PLAN, RECORD, SEGMENT_BITS, STATE
 
 STEP_BLOCKS = 16

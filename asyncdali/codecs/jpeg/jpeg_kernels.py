@@ -38,7 +38,7 @@ from ...compiled.shape_tables import HWC
 from ...compiled.step import callback, compiled, inlined, step
 from ...compiled.tables import WORD, table_of
 from ..image_headers import FREE_PIXELS
-from . import window
+from . import window_decoding
 from .jpeg_tables import (  # fmt: skip
     CPU,
     DECODE_COUNTS,
@@ -526,7 +526,7 @@ def scan_file(data, size, fields):
 # ------------------------------------------------------------------------------------------------------------------------ windows
 
 
-_room_for = inlined(window.room_for)
+_room_for = inlined(window_decoding.room_for)
 
 
 @inlined
@@ -732,7 +732,7 @@ def context_of(
     functions: int, arrays: JpegArrays, *, color: int = 2, fast_dct: bool = False, turned: int = 0, own: OwnDecoder = TURBO
 ) -> np.ndarray:
     """The context of :data:`decode_step`, int64. DECODE_JPEGS describes the arguments."""
-    constants = address_of(window.known_constants()) if own.address else 0
+    constants = address_of(window_decoding.known_constants()) if own.address else 0
     entries = DECODE_JPEGS.entries(
         functions=functions, addresses=arrays.addresses, sizes=arrays.sizes, windows=arrays.windows, targets=arrays.targets,
         lanes=arrays.lanes, color=color, fast_dct=fast_dct, scratch=0, turned=turned, own=own.address,
@@ -754,7 +754,7 @@ def decode_whole(
     )
     whole = np.array(entries, np.int64)
     addresses = np.array([data.ctypes.data, data.size, image.ctypes.data], np.int64)
-    own = own._replace(room=window.room_for(data.size, width) if own.address else 0)
+    own = own._replace(room=window_decoding.room_for(data.size, width) if own.address else 0)
     work, text = np.empty(scratch_bytes(0, 0, own.room)[0], np.uint8), np.zeros(256, np.uint8)
     thread = thread_record(work, text)
     at = addresses.ctypes.data

@@ -133,18 +133,18 @@ def described() -> str:
 def compile_own_decoder() -> None:
     """Compile our own decoder, unless the environment turns it off."""
     if not switched_off():
-        from . import window
+        from . import window_decoding
 
-        window.decode_window.compile()
+        window_decoding.decode_window.compile()
 
 
 def own_decoder(table: np.ndarray | None) -> int:
     """Address of our own decoder. 0 if the decoder is turned off or fails, or without libjpeg-turbo (function table `table`)."""
     if switched_off() or table is None:
         return 0
-    from . import window
+    from . import window_decoding
 
-    return window.decode_window.address if _equal_to_turbo(address_of(table)) else 0
+    return window_decoding.decode_window.address if _equal_to_turbo(address_of(table)) else 0
 
 
 def positions() -> int:
@@ -178,14 +178,14 @@ _PICTURES = [
 @cache
 def _equal_to_turbo(table: int) -> bool:
     """Whether our own decoder works on this machine: it must decode two test pictures like the libjpeg-turbo of function table `table`."""
-    from . import jpeg_kernels, window
+    from . import jpeg_kernels, window_decoding
 
     functions = np.ctypeslib.as_array(ctypes.cast(table, ctypes.POINTER(ctypes.c_int64)), (LIBJPEG.words,))
     counts = DECODE_COUNTS.zeros(1)[0]
     for picture in _PICTURES:
         data = np.frombuffer(picture, np.uint8)
         expected, _, _ = jpeg_kernels.decode_whole(functions, data, (18, 21, 3), 3)
-        own = jpeg_kernels.OwnDecoder(window.decode_window.address, counts=address_of(counts))
+        own = jpeg_kernels.OwnDecoder(window_decoding.decode_window.address, counts=address_of(counts))
         image, _, _ = jpeg_kernels.decode_whole(functions, data, (18, 21, 3), 3, own=own)
         if counts[DECODE_COUNTS.word.turbo] or not np.array_equal(image, expected):
             warnings.warn(

@@ -173,4 +173,4 @@ JPEG_SPLIT = Table(
     Field("most_rows", "int64", "result of ``find_moves``: most rows of a window that moves"),
     Field("most_row_bytes", "int64", "result of ``find_moves``: most bytes of a row of such a window"),
 )
-"""A batch of JPEGs that the decoders of a GPU and the CPU share (``decoders_kernels``)."""
+"""A batch of JPEGs that the decoders of a GPU and the CPU share (``image_decoder_kernels``)."""

@@ -1,7 +1,7 @@
 """The scans of progressive files (ITU-T T.81, annex G): Huffman codes to coefficients, down to the window's last row.
 
 A scan contains a band of coefficients, or one more bit of them. Coefficients are kept until the last scan, in groups with the layout of
-entropy.py. Each block has a mask of its nonzero coefficients, in zigzag order.
+huffman_decoding.py. Each block has a mask of its nonzero coefficients, in zigzag order.
 """
 
 from __future__ import annotations
@@ -22,27 +22,7 @@ from ...compiled.intrinsics import (  # fmt: skip
     store_u8,
 )
 from ...compiled.step import compiled, inlined
-from .bits import refilled
-from .entropy import (  # fmt: skip
-    AC_TABLE,
-    AT,
-    BLOCK_BYTES,
-    BLOCK_ROW,
-    BLOCKS_PER_MCU,
-    BUFFER,
-    COLUMN,
-    COUNT,
-    DC_TABLE,
-    END_RUN,
-    FIRST_GROUP,
-    GROUP_BLOCKS,
-    GROUP_BYTES,
-    LAST,
-    LAST_DC,
-    LENGTHS,
-    LIMIT,
-    dc_difference,
-)
+from .bit_reader import refilled
 from .fields import (  # fmt: skip
     AC_TABLES,
     ALL_COEFFICIENTS,
@@ -64,8 +44,28 @@ from .fields import (  # fmt: skip
     WIDTH,
 )
 from .huffman import DC_TABLE_BYTES, LARGEST_AC, build_dc, build_symbols, extended, symbol_of
+from .huffman_decoding import (  # fmt: skip
+    AC_TABLE,
+    AT,
+    BLOCK_BYTES,
+    BLOCK_ROW,
+    BLOCKS_PER_MCU,
+    BUFFER,
+    COLUMN,
+    COUNT,
+    DC_TABLE,
+    END_RUN,
+    FIRST_GROUP,
+    GROUP_BLOCKS,
+    GROUP_BYTES,
+    LAST,
+    LAST_DC,
+    LENGTHS,
+    LIMIT,
+    dc_difference,
+)
 from .markers import big_endian, read_huffman
-from .segments import begin_segment, past_scan, segment_is_over
+from .restart_segments import begin_segment, past_scan, segment_is_over
 from .work_area import (  # fmt: skip
     ACROSS,
     DATA_STOP,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .entropy import BLOCK_BYTES, STATE_BYTES
 from .fields import SEEN_BYTES, offsets
 from .huffman import AC_BITS, AC_TABLE_BYTES, DC_TABLE_BYTES
+from .huffman_decoding import BLOCK_BYTES, STATE_BYTES
 
 # The work area. It starts with the frame's record.
 STATE = 1024  # State of entropy decoding.
 SPECS = STATE + 64  # Up to six blocks of an MCU.
-HAZARD = SPECS + 6 * BLOCK_BYTES  # See transform.py.
+HAZARD = SPECS + 6 * BLOCK_BYTES  # See inverse_dct.py.
 LAST_PIXELS = HAZARD + 64  # 32 pixels, for the end of a row that has no room for 32.
 PLAN = LAST_PIXELS + 128
-FACTORS = PLAN + 384  # Factors of each component: see transform.py.
+FACTORS = PLAN + 384  # Factors of each component: see inverse_dct.py.
 TABLES = FACTORS + 3 * 512  # Huffman tables of each component.
 SINGLE = TABLES + 3 * (DC_TABLE_BYTES + AC_TABLE_BYTES)  # See huffman.build_ac.
 ROWS = SINGLE + (8 << AC_BITS)

@@ -11,8 +11,8 @@ import numpy as np
 from ...compiled.intrinsics import clear_bytes, copy_bytes, load_big_endian_64, load_i64, load_u8, shift_right, store_i64, store_u8, view_u8
 from ...compiled.job_tables import THREAD
 from ...compiled.step import compiled, inlined, step
-from .crc_kernels import crc32
-from .deflate import BROKEN, PADDING, SLACK, WORK_BYTES, inflate
+from .inflate import BROKEN, PADDING, SLACK, WORK_BYTES, inflate
+from .png_crc_kernels import crc32
 from .png_files import MOST_SIDE
 from .png_tables import DECODE_PNGS, PNG_HEADER
 

@@ -9,8 +9,8 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, refuse_where, register
-from .fourier import row_transform_of, transform_of
-from .fourier_tables import SIGNAL_SIZES
+from .spectrogram_fourier import row_transform_of, transform_of
+from .spectrogram_fourier_tables import SIGNAL_SIZES
 
 MOST_BINS = 1 << 22
 _POWER = Arg("power", "int", 2, "Exponent of the magnitude: 1 or 2.")

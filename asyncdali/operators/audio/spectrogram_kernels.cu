@@ -3,7 +3,7 @@
 // transforms all other lengths, as a convolution in float64.
 // Macros of real_spectrogram: HALF: number of complex numbers of a window; TOGETHER: number of windows that a block transforms together.
 #include "kernel.cuh"
-#include "fourier_tables.py"
+#include "spectrogram_fourier_tables.py"
 
 #define MOST 2048 /* complex numbers of float64 in shared memory: 32 KB */
 
@@ -85,7 +85,7 @@ KERNEL spectrogram(const int64 *context) {
     }
 }
 
-// A complex number of float32, and the operations of real_fourier_kernels.py.
+// A complex number of float32, and the operations of spectrogram_fourier_kernels.py.
 struct Pair { float32 re, im; };
 DEVICE Pair plus(Pair a, Pair b) { return {a.re + b.re, a.im + b.im}; }
 DEVICE Pair minus(Pair a, Pair b) { return {a.re - b.re, a.im - b.im}; }
@@ -126,7 +126,7 @@ template <int32 RADIX> DEVICE void butterfly(Pair *x) {
 #define FITS (HALF <= 4096)  // as _SHARED of spectrogram_kernels.py; longer transforms are made in global memory
 DEVICE int32 padded(int32 i) { return i + i / 16; }
 
-// The radix of the next stage, in the order of fourier.py.
+// The radix of the next stage, in the order of spectrogram_fourier.py.
 template <int32 REST> struct Radix { static constexpr int32 value = REST % 4 == 0 ? 4 : REST % 2 == 0 ? 2 : REST % 3 == 0 ? 3 : 5; };
 
 // All stages that join transforms of lengths from M on. `w`: their twiddle factors.

@@ -1,7 +1,7 @@
 """The steps of spectrogram and power_spectrum.
 
-Lengths with a plan (:class:`RealTransform`) are transformed in float32, several windows at a time (``real_fourier_kernels``). Other lengths
-are transformed one by one as convolutions in float64.
+Lengths with a plan (:class:`RealTransform`) are transformed in float32, several windows at a time (``spectrogram_fourier_kernels``). Other
+lengths are transformed one by one as convolutions in float64.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ...device.launch import BLOCK, Kernel, Launch, Scratch
 from ..base import Step, no_explanation
-from .dense_fourier_kernels import dense_power_spectrum_step
-from .dense_fourier_kernels import scratch_bytes as dense_scratch_bytes
-from .fourier import DenseTransform, RealTransform, Transform
-from .fourier_tables import (  # fmt: skip
+from .spectrogram_dense_fourier_kernels import dense_power_spectrum_step
+from .spectrogram_dense_fourier_kernels import scratch_bytes as dense_scratch_bytes
+from .spectrogram_fourier import DenseTransform, RealTransform, Transform
+from .spectrogram_fourier_kernels import lane_count, plan_table, real_transforms
+from .spectrogram_fourier_tables import (  # fmt: skip
     POWER_SPECTRUM,
     REAL_SPECTROGRAM_GPU,
     REAL_TRANSFORM,
@@ -31,7 +32,6 @@ from .fourier_tables import (  # fmt: skip
     SPECTROGRAM_GPU,
     TRANSFORM,
 )
-from .real_fourier_kernels import lane_count, plan_table, real_transforms
 
 at, spectrum, record = SPECTROGRAM.at, POWER_SPECTRUM.at, THREAD.at
 plan_at, real_at, sizes_at, rows_at = TRANSFORM.at, REAL_TRANSFORM.at, SIGNAL_SIZES.at, ROW_SIZES.at
@@ -72,7 +72,7 @@ def _radix_two(data, n, roots_at, size):
 
 @inlined
 def transform(table, data_at):
-    """Transform n real numbers, which lie at every second place of the scratch at `data_at`; see ``fourier.Transform``.
+    """Transform n real numbers, which lie at every second place of the scratch at `data_at`; see ``spectrogram_fourier.Transform``.
 
     The result is stored there as (re, im) pairs.
     """
@@ -152,7 +152,7 @@ def _scratch_bytes(n: int, window_length: int) -> int:
 
 @cache
 def real_spectrogram_step(count: int) -> Compiled:
-    """`count` windows at a time. Weights include a factor of 1/2, see ``fourier.RealTransform``."""
+    """`count` windows at a time. Weights include a factor of 1/2, see ``spectrogram_fourier.RealTransform``."""
     f = real_transforms(count)
     load_windows, transform_lanes, store_powers = f.load_windows, f.transform, f.store_powers
     write_rows, write_columns, size = f.write_rows, f.write_columns, f.size

@@ -12,7 +12,7 @@ from ...compiled.step import inlined, step
 from ...compiled.vectors import lanes, widest
 from ...device.launch import Kernel, Launch, Scratch, grid_of
 from ..base import Step, no_explanation
-from .logarithm_kernels import log10_of
+from .to_decibels_logarithm_kernels import log10_of
 from .to_decibels_tables import DECIBEL_NUMBERS, DECIBELS, DECIBELS_GPU
 
 _SOURCE = Path(__file__).with_suffix(".cu")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ...codecs.image_formats import TO_YCBCR
+from ...codecs.image_decoding import TO_YCBCR
 from ...compiled import kinds
 from ...compiled.byte_vectors import block_bytes, shuffled_ir, shuffler
 from ...compiled.convert_kernels import converter

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...codecs.jpeg.colour import PIXELS, convert_420
-from ...codecs.jpeg.entropy import GROUP_BYTES
-from ...codecs.jpeg.forward import encode_colors, transform_forward
-from ...codecs.jpeg.forward import quantisation as quantisation  # the operator plans with it
-from ...codecs.jpeg.transform import transform_whole
+from ...codecs.jpeg.forward_dct import encode_colors, transform_forward
+from ...codecs.jpeg.forward_dct import quantisation as quantisation  # the operator plans with it
+from ...codecs.jpeg.huffman_decoding import GROUP_BYTES
+from ...codecs.jpeg.inverse_dct import transform_whole
 from ...compiled.intrinsics import copy_bytes, load_i64, load_u8, smaller, store_u8, view_i64
 from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step

@@ -18,7 +18,7 @@ DISTORTION = Table(
     INPUTS,
     OUTPUTS,
     Field("records", "DISTORTION_RECORD[samples]", "extents"),
-    Field("tables", "uint16[samples, 2, 4, 8, 32]", "of luma and of chroma, see ``forward.quantisation``"),
+    Field("tables", "uint16[samples, 2, 4, 8, 32]", "of luma and of chroma, see ``forward_dct.quantisation``"),
     Field("scratch", "int64", "offset of the step's scratch in the thread's"),
     SAMPLES,
 )

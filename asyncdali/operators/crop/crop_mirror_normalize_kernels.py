@@ -26,7 +26,7 @@ from .crop_tables import AXES, NORMALIZE, WINDOW
 
 at, word = NORMALIZE.at, WINDOW.word
 _1, _2 = np.uint64(1), np.uint64(2)
-_SOURCE, _PLANES = Path(__file__).with_suffix(".cu"), Path(__file__).with_name("normalize_planes_kernels.cu")
+_SOURCE, _PLANES = Path(__file__).with_suffix(".cu"), Path(__file__).with_name("crop_mirror_normalize_planes_kernels.cu")
 
 
 @cache

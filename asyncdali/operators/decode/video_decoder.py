@@ -8,7 +8,7 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ...batch import Batch, storage_dtype
-from ...codecs.video.video_formats import OpenVideo, open_video, prepare_decoding
+from ...codecs.video.video_frames import OpenVideo, open_video, prepare_decoding
 from ...codecs.video.video_padding import PAD_MODES, check_fill_value, check_pad_mode, padded
 from ...types import DALIDataType
 from ..accepts import Input, Output

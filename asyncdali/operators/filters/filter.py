@@ -12,8 +12,8 @@ from ..accepts import ANY_RANK, CHOSEN, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
 from ..sequences.per_frame_arguments import Frames
-from .plane_tables import AXES, PLANES
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_kernel, plane_records
+from .planes_tables import AXES, PLANES
 
 CORRELATE_RECORD = Table(
     "CORRELATE_RECORD",

@@ -24,12 +24,12 @@ class SeparableFilter(KernelOperator):
     kernel_module = "gaussian_blur_kernels"
 
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
-        from . import survey_kernels
+        from . import gaussian_blur_survey_kernels
 
         yield plane_kernel()
-        yield survey_kernels.most_scratch
+        yield gaussian_blur_survey_kernels.most_scratch
         if self.environment.gpu is not None:
-            yield from (kernel for kernel in vars(survey_kernels).values() if hasattr(kernel, "compile"))
+            yield from (kernel for kernel in vars(gaussian_blur_survey_kernels).values() if hasattr(kernel, "compile"))
         if outputs[0] in (inputs[0], "float32"):
             yield self.kernels.separable_step(inputs[0], outputs[0])
 
@@ -73,11 +73,11 @@ class GaussianBlur(SeparableFilter):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import window_kernels
+        from . import gaussian_blur_window_kernels
 
-        self._window_kernels = window_kernels
-        window_kernels.lay_out_windows.compile()
-        window_kernels.fill_windows.compile()
+        self._window_kernels = gaussian_blur_window_kernels
+        gaussian_blur_window_kernels.lay_out_windows.compile()
+        gaussian_blur_window_kernels.fill_windows.compile()
 
     def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[FilterWindows, np.ndarray]:
         count, number = arguments.count, axes.number

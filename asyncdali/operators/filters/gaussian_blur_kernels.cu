@@ -2,7 +2,7 @@
 // added in the order of the taps, each addition rounds, and pixels outside are reflected about the border pixel.
 // Macros: IN, OUT element types; ROWS: rows of intermediate results in a block of `tile`, at least TILE + taps of the height - 1.
 #include "borders.cuh"
-#include "plane_tables.py"
+#include "planes_tables.py"
 #include "gaussian_blur_tables.py"
 
 #define TILE 32

@@ -18,10 +18,10 @@ from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.vectors import lanes
 from ..base import Step, TableStep, no_explanation
-from . import survey_kernels
+from . import gaussian_blur_survey_kernels
 from .gaussian_blur_launches import gaussian_blur_launches
 from .gaussian_blur_tables import SEPARABLE, WINDOW, WINDOWS
-from .plane_tables import PLANES
+from .planes_tables import PLANES
 from .windows import FilterWindows
 
 at, word, _window, _windows, thread_at = SEPARABLE.at, PLANES.word, WINDOW.at, WINDOWS.at, THREAD.at
@@ -207,7 +207,7 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
         inputs=source.addresses, outputs=output.addresses, records=records, windows=windows.placed, factors=factors, terms=terms,
         scratch=0, most_taps=most, axes=axes,
     )  # fmt: skip
-    scratch = survey_kernels.most_scratch(address_of(records), len(records), terms, most, axes)
+    scratch = gaussian_blur_survey_kernels.most_scratch(address_of(records), len(records), terms, most, axes)
     step = TableStep(compiled_step.address, entries, no_explanation, scratch, SEPARABLE.word.scratch)
     step.launches = lambda: gaussian_blur_launches(source, output, records, windows, factors, axes)
     return step

@@ -14,9 +14,9 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.addresses import address_of, products
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
-from . import survey_kernels
+from . import gaussian_blur_survey_kernels
 from .gaussian_blur_tables import SEPARABLE_LINE, SEPARABLE_TILE, SURVEY, WINDOWS
-from .plane_tables import AXES, PLANES
+from .planes_tables import AXES, PLANES
 from .windows import FilterWindows
 
 _SOURCE, _SMALL = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("gaussian_blur", "gaussian_blur_small"))
@@ -45,7 +45,7 @@ def gaussian_blur_launches(
         "terms": terms, "weights": weights, "samples": count,
     }  # fmt: skip
     records_at, found = address_of(records), SURVEY.zeros(1)[0]
-    survey_kernels.survey(records_at, count, address_of(described), len(described), address_of(found))
+    gaussian_blur_survey_kernels.survey(records_at, count, address_of(described), len(described), address_of(found))
     word = SURVEY.word
     needed = _TILE + int(found[word.height_taps]) - 1
     rows = next((rows for rows in _ROWS if needed <= rows), 0)
@@ -54,11 +54,11 @@ def gaussian_blur_launches(
         small = _small_windows(records, described, found, _staged_bytes(storage_dtype(source.dtype)))
         if small is not None:
             sizes = dict(small)
-            tiles = survey_kernels.most_tiles(records_at, count, _COLUMNS // sizes["CHANNELS"], sizes["DOWN"], 0)
+            tiles = gaussian_blur_survey_kernels.most_tiles(records_at, count, _COLUMNS // sizes["CHANNELS"], sizes["DOWN"], 0)
             kernel = Kernel(_SMALL, "small_windows", (*names, *small, ("SINGLE", int(terms == 1))))
             return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(tiles, count, 1))]
     if rows and flat:
-        tiles = survey_kernels.most_tiles(records_at, count, _LANES, _TILE, 1)
+        tiles = gaussian_blur_survey_kernels.most_tiles(records_at, count, _LANES, _TILE, 1)
         kernel = Kernel(_SOURCE, "tile", (*names, ("ROWS", rows)))
         return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(tiles, count, 1))]
     return _line_launches(Kernel(_SOURCE, "line", (*names, ("ROWS", _ROWS[0]))), values, records, terms, axes)

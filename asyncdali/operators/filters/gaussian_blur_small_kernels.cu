@@ -5,7 +5,7 @@
 // LONGEST: an odd number that no window exceeds; DOWN: rows of a tile; SINGLE 1: the filter has one term.
 #define RESIDENT (SINGLE ? 3 : 2)  // Without a limit the compiler takes 220 registers, and a multiprocessor runs one block at a time.
 #include "borders.cuh"
-#include "plane_tables.py"
+#include "planes_tables.py"
 #include "gaussian_blur_tables.py"
 
 #define RUN 8

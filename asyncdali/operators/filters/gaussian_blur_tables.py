@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
-from .plane_tables import AXES
+from .planes_tables import AXES
 
 WINDOW = Table(
     "WINDOW",
@@ -28,7 +28,7 @@ GAUSSIANS = Table(
     Field("most", "int64", "result: elements of the largest window"),
     Field("weights", "float32[]", "result of the second call: weights of all windows"),
 )
-"""Arguments and results of ``window_kernels``."""
+"""Arguments and results of ``gaussian_blur_window_kernels``."""
 
 SURVEY = Table(
     "SURVEY",
@@ -37,7 +37,7 @@ SURVEY = Table(
     Field("same_channels", "int64", "1: all samples have as many channels as the first"),
     Field("same_taps", "int64", "1: all windows have the height and the width of the first"),
 )
-"""Results of ``survey_kernels.survey``."""
+"""Results of ``gaussian_blur_survey_kernels.survey``."""
 
 _SHARED = (
     INPUTS,

@@ -9,8 +9,8 @@ import numpy as np
 from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
 from .gaussian_blur import SeparableFilter
-from .plane_tables import AXES
 from .planes import DATA_LAYOUTS, DataAxes
+from .planes_tables import AXES
 from .windows import FilterWindows, repeated, second_derivative_window, smoothing_window, together
 
 LARGEST = 31

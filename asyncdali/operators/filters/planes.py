@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch
 from ...compiled.addresses import address_of
 from ..accepts import matching
-from .plane_tables import PLANES
+from .planes_tables import PLANES
 
 if TYPE_CHECKING:
     from ...compiled.step import Compiled
@@ -52,7 +52,7 @@ DATA_LAYOUTS = matching(
 
 def plane_kernel() -> Compiled:
     """The compiled function of :func:`plane_records`."""
-    from .plane_kernels import fill_planes
+    from .planes_kernels import fill_planes
 
     return fill_planes
 

@@ -19,7 +19,7 @@ from . import resize_rows
 from .resize_kernels import ROWS, image_step, volume_step
 from .resize_rules import Geometry
 from .resize_tables import FILLING, FILTER, INTERVAL, PLACES, PLACING, RESIZE, RESIZE_CUDA, RESIZE_RECORD, TAPS
-from .tap_kernels import CUBIC, DESCRIPTIONS, HEAD_BYTES, LANCZOS3, NN, TABLES, WIDEST, tap_tables
+from .resize_tap_kernels import CUBIC, DESCRIPTIONS, HEAD_BYTES, LANCZOS3, NN, TABLES, WIDEST, tap_tables
 
 _SOURCE = Path(__file__).with_name("resize_kernels.cu")
 

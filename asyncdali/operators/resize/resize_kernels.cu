@@ -1,5 +1,5 @@
 // resize: separable resampling. `taps` computes the tap tables of every axis, `resize` computes the pixels. The formulas and the order of
-// rounding are those of resize_kernels.py and tap_kernels.py.
+// rounding are those of resize_kernels.py and resize_tap_kernels.py.
 //
 // Macros: IN, OUT element types; VOLUME 1: depth is resampled; CHANNELS: number of channels of all samples, 0 if samples differ; SIGNED 1:
 // weights may be negative.
@@ -22,7 +22,7 @@ DEVICE int64 touched_by(int64 extent, float64 lo, float64 hi) {
     return (int64)(end - smaller(larger(floor(smaller(lo, hi)), 0.0), (float64)extent));
 }
 
-// The axis whose nearest pixels are computed relative to pixel 0, as in tap_kernels.py. Other axes count from the start of the source
+// The axis whose nearest pixels are computed relative to pixel 0, as in resize_tap_kernels.py. Other axes count from the start of the source
 // interval. The result is -1 unless all axes use nearest pixels.
 DEVICE int64 axis_from_zero(const int64 *record, const float64 *intervals) {
     int64 touched[3], out[3];
@@ -98,7 +98,7 @@ KERNEL taps(const int64 *context) {
         const int32 entries = (int32)filter[FILTER_ENTRIES];
         const float32 scale = (float32)(hi - lo) / (float32)out_extent;
         const float32 span = (float32)(hi < lo ? lo - hi : hi - lo) / (float32)out_extent;
-        const float32 radius = (float32)filter[FILTER_RADIUS], widest = 0.5f * 8192.0f / radius;  // WIDEST in tap_kernels.py
+        const float32 radius = (float32)filter[FILTER_RADIUS], widest = 0.5f * 8192.0f / radius;  // WIDEST in resize_tap_kernels.py
         const float32 widen = record[RESIZE_RECORD_ANTIALIAS] && span > 1 ? smaller(span, widest) : 1.0f;
         const float32 origin = (float32)lo, reach = radius * widen;
         const float32 before = kind == GAUSSIAN ? gaussian_reach(reach) : reach;

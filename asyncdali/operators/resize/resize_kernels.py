@@ -1,9 +1,9 @@
 """Compiled steps of ``resize``: separable resampling of images, sequences and volumes.
 
 A sample is addressed as ``[outer][depth][height][width][channels]``: frames and leading channels are `outer`, trailing channels are
-`channels`. Every axis has a table of taps (``tap_kernels``), computed in the thread's scratch. The tables include border pixels, so the
-inner loops need no checks. First rows are blended, four output rows at a time, into float32 buffers that stay in the cache; then columns.
-Results are rounded half to even and saturated.
+`channels`. Every axis has a table of taps (``resize_tap_kernels``), computed in the thread's scratch. The tables include border pixels, so
+the inner loops need no checks. First rows are blended, four output rows at a time, into float32 buffers that stay in the cache; then
+columns. Results are rounded half to even and saturated.
 """
 
 from __future__ import annotations

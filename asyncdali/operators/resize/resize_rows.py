@@ -18,7 +18,7 @@ from ..base import Step
 from ..row_feeds import BAND, RowFeed
 from .resize_kernels import _BYTES, ROWS, _columns, _row_blend
 from .resize_tables import FILTER, RESIZE, RESIZE_RECORD, TAP_HEAD
-from .tap_kernels import DESCRIPTIONS, NN
+from .resize_tap_kernels import DESCRIPTIONS, NN
 
 SMALLEST = 2 << 20
 """Least bytes of a decoded picture that is resized row by row: the size of an L2 cache. Photographs of 0.19 megapixels

@@ -35,8 +35,8 @@ from ..base import (
 from ..moves.strided import dense_strides, named_axes, normal_axes
 from .normalize_tables import APPLY, FACTORS, OVER_BATCH
 from .place_tables import NOWHERE, Place, placed
-from .reduction_launches import Reduction
 from .reductions import axis_groups, axis_records
+from .reductions_launches import Reduction
 
 _SOURCE = Path(__file__).with_name("normalize_kernels.cu")
 _NO_TYPES = (("IN", "float32"), ("OUT", "float32"))  # Kernels that work on float32 whatever the element types are.

@@ -11,7 +11,7 @@ from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, no_explanation, register
 from ..moves.strided import dense_strides, named_axes, normal_axes
-from .reduction_launches import Reduction
+from .reductions_launches import Reduction
 from .reductions_tables import FINISHES, MAX_AXES
 
 _UNSIGNED = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64)

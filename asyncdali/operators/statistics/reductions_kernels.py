@@ -16,7 +16,8 @@ import numpy as np
 from ...compiled.convert_kernels import storage, view
 from ...compiled.intrinsics import load_i64, local_array, view_f32, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
-from .reduction_vectors import (
+from .reductions_tables import MAX_AXES, REDUCTION
+from .reductions_vectors import (
     EXACT_BYTES,
     EXACT_SQUARES,
     LEAST,
@@ -30,7 +31,6 @@ from .reduction_vectors import (
     square_sum,
     supported,
 )  # fmt: skip
-from .reductions_tables import MAX_AXES, REDUCTION
 
 at = REDUCTION.at
 _CHUNK = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiled.intrinsics import load_i64, load_u8, store_i32, store_i64, store_u8
 from ...compiled.step import inlined, step
-from ..containers.wire_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
+from ..containers.protobuf_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
 from .caffe2_tables import AXES, PARSE_TENSORS, TENSOR, WRITE_TENSORS
 
 BROKEN, COUNT = (1 << 20) + 1, (1 << 20) + 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiled.intrinsics import load_i64, load_u8, store_i64, store_u8
 from ...compiled.step import step
-from ..containers.wire_kernels import BYTES, FIXED32, VARINT, field
+from ..containers.protobuf_kernels import BYTES, FIXED32, VARINT, field
 from .caffe_tables import DATUM, JOIN_PLANES, PARSE_DATUM, SAID_ENCODED, SAID_RAW
 
 BROKEN = (1 << 20) + 1

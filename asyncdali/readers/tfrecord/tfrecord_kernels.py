@@ -6,9 +6,9 @@ import numpy as np
 
 from ...compiled.intrinsics import address, load_i64, load_u8, local_array, store_i64, store_u8, view_u32
 from ...compiled.step import compiled, inlined, step
+from ..containers.protobuf_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
 from ..containers.record_kernels import read_at
-from ..containers.wire_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
-from .crc_kernels import crc32c
+from .tfrecord_crc_kernels import crc32c
 from .tfrecord_tables import FEATURE, FLOATS, INTEGERS, PARSE_EXAMPLE, PLACE, TEXTS, WRITE_NUMBERS
 
 TOO_SHORT, WRONG_LENGTH, LENGTH_SUM, DATA_SUM, BROKEN, WRONG_KIND = ((1 << 20) + k for k in range(1, 7))

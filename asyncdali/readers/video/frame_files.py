@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...codecs.image_formats import convert, decode_jpeg, decode_other, orient
+from ...codecs.image_decoding import convert, decode_jpeg, decode_other, orient
 from ...types import DALIDataType, DALIImageType
 
 _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.GRAY: 1}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
-from ...codecs.image_formats import convert
-from ...codecs.video.video_formats import prepare_decoding
+from ...codecs.image_decoding import convert
+from ...codecs.video.video_frames import prepare_decoding
 from ...codecs.video.video_padding import MISSING, PAD_MODES, check_fill_value, check_pad_mode
 from ...messages.notices import warn
 from ...operators.base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Preparation, PythonJob, Schema, Spec, register

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ...codecs.video.video_formats import OpenVideo, read_index
+from ...codecs.video.video_frames import OpenVideo, read_index
 from ...codecs.video.video_index import VideoIndex
 from ..remote.remote import Opener, open_file
 

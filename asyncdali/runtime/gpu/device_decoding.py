@@ -26,7 +26,7 @@ from ...operators.base import Step
 from ..work import branches
 
 if TYPE_CHECKING:
-    from ...operators.decode.decoder_lanes import GpuImages, Lane
+    from ...operators.decode.image_decoder_lanes import GpuImages, Lane
     from ...operators.decode.lane_balance import Share
     from ..work.segments import BuiltOperator
 

@@ -524,7 +524,7 @@ import json, os
 from pathlib import Path
 from asyncdali import fn, pipeline_def
 from asyncdali.compiled import step
-from asyncdali.tooling import checks, doctor
+from asyncdali.tooling import doctor, doctor_checks
 
 @pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=1)
 def coins():
@@ -540,15 +540,15 @@ def pictures():
 
 first = missing()
 decoding = compiling.missing(doctor.setup_of(pictures()).planned)
-assert {"window.decode_window", "jpeg_kernels.decode_step", "resize_kernels.resize_image"} <= set(decoding), decoding
+assert {"window_decoding.decode_window", "jpeg_kernels.decode_step", "resize_kernels.resize_image"} <= set(decoding), decoding
 kept = len(list(Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.kernel")))
-finding = checks.missing_kernels(doctor.setup_of(coins()))
+finding = doctor_checks.missing_kernels(doctor.setup_of(coins()))
 assert finding.note and finding.check == "missing_kernels" and first[0] in finding.message
 pipe = coins()
 pipe.run()
 before = pipe.statistics().kernels
 assert before.compiled_seconds > 0 and before.after_build == ()
-assert checks.missing_kernels(doctor.setup_of(coins())) is None
+assert doctor_checks.missing_kernels(doctor.setup_of(coins())) is None
 
 @step.compiled(1)
 def late_kernel(a):

@@ -111,7 +111,7 @@ def test_damaged_files_are_not_used(folder, place):
 
 @x86
 def test_the_command_and_doctor_name_shipped_kernels(folder, capsys):
-    from asyncdali.tooling import checks
+    from asyncdali.tooling import doctor_checks
 
     own = target.chosen_level()
     main(["cache"])
@@ -119,11 +119,11 @@ def test_the_command_and_doctor_name_shipped_kernels(folder, capsys):
     path = ship(folder, 2, ("named",))
     main(["cache"])
     assert f"came with this package for {own}: 1 kernel, 0.0 MiB (used on this processor)\n" in capsys.readouterr().out
-    assert checks.shipped_kernels(None) is None
+    assert doctor_checks.shipped_kernels(None) is None
     path.write_bytes(b"no kernels")
     main(["cache"])
     assert f"{path} is not a file of kernels of this version" in capsys.readouterr().out
-    assert str(path) in checks.shipped_kernels(None).message
+    assert str(path) in doctor_checks.shipped_kernels(None).message
 
 
 # --- levels
@@ -217,7 +217,7 @@ def test_a_wheel_with_kernels_is_complete(tools, tmp_path):
 def test_the_build_compiles_in_processes_and_writes_the_file(tmp_path):
     """With one small module. The process loads nothing from the user's cache."""
     own, path = target.level(), tmp_path / "kernels"
-    command = [sys.executable, ROOT / "build_tools/compile_kernels.py", own, path, "2", "asyncdali.readers.tfrecord.crc_kernels"]
+    command = [sys.executable, ROOT / "build_tools/compile_kernels.py", own, path, "2", "asyncdali.readers.tfrecord.tfrecord_crc_kernels"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
     made = shipped.read(path)

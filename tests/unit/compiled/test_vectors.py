@@ -11,7 +11,7 @@ from llvmlite import ir
 from asyncdali.compiled import byte_vectors, c_library, kinds
 from asyncdali.compiled.step import Compiled
 from asyncdali.compiled.vectors import I64, function_of, lanes, load_ir, store_ir, transposed_ir
-from asyncdali.operators.audio.fourier import RealTransform, Transform, transform_of
+from asyncdali.operators.audio.spectrogram_fourier import RealTransform, Transform, transform_of
 from asyncdali.sampling.philox_vectors import ELEMENTS, normals_32, words_32
 from asyncdali.sampling.random_streams_kernels import normal32, word
 

@@ -44,7 +44,7 @@ MACROS = {
         (("RESIZED", 0),),
         *[(("RESIZED", 1), ("RESIZED_IN", "uint8"), ("CHANNELS", channels), ("SIGNED", channels % 2)) for channels in (3, 1, 2, 4)],
     ],
-    "normalize_planes_kernels.cu": [
+    "crop_mirror_normalize_planes_kernels.cu": [
         (("OUT", dtype), ("COLORED", colored)) for colored, dtype in enumerate(("float16", "float32", "uint8"))
     ],
     "resampling_kernels.cu": [(("FACTOR", "127.5"), ("OFFSET", "-1.0"), ("PER_LOBE", 32))],
@@ -64,7 +64,7 @@ MACROS = {
         for channels, size, longest, down in ((3, 23, 31, 16), (1, 0, 31, 16))
     ],
     "reductions_kernels.cu": [(("KIND", kind), ("WHOLE", whole)) for kind in range(5) for whole in (0, 1)],
-    "channel_reduction_kernels.cu": [
+    "reductions_channels_kernels.cu": [
         (("KIND", kind), ("WHOLE", whole), ("CHANNELS", kind % 4 + 1)) for kind in range(5) for whole in (0, 1)
     ],
     "normalize_kernels.cu": [(("CHANNELS", channels),) for channels in (1, 3, 4)],

@@ -18,15 +18,15 @@ from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
-from asyncdali.codecs.jpeg import jpeg_kernels, progressive, window
+from asyncdali.codecs.jpeg import jpeg_kernels, progressive, window_decoding
 from asyncdali.codecs.jpeg.jpeg_tables import CPU
 from asyncdali.device.cuda import nvjpeg_library
-from asyncdali.operators.decode import decoder_lanes, decoders
-from asyncdali.operators.decode.decoder_lanes import Encoded
+from asyncdali.operators.decode import image_decoder, image_decoder_lanes
+from asyncdali.operators.decode.image_decoder_lanes import Encoded
 from asyncdali.operators.decode.lane_balance import Balance
 from asyncdali.runtime.work.jobs import PythonSamples
-from asyncdali.tooling import checks, decoder_check
-from asyncdali.tooling.setup import MachineSetup
+from asyncdali.tooling import doctor_checks, doctor_decoders
+from asyncdali.tooling.doctor_setup import MachineSetup
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 
@@ -94,7 +94,7 @@ def test_lanes_share_a_batch(nvjpeg, crop, arguments):
 @pytest.mark.parametrize("decoder", ["", "cpu"])
 def test_our_decoder_serves_the_cpus_lane(nvjpeg, decoder):
     """Our decoder decodes all files of the CPU's lane, and uses block positions of earlier epochs. libjpeg-turbo decodes none."""
-    for kernel in (window.decode_window, progressive.decode_scans):
+    for kernel in (window_decoding.decode_window, progressive.decode_scans):
         kernel.compile()  # with an empty cache libjpeg-turbo would decode until the kernel is compiled
     files = [jpeg(seed, (200, 150)) for seed in range(6)] + [jpeg(seed, progressive=True) for seed in range(2)]
     load = {} if decoder else {"hw_decoder_load": 0.5}
@@ -113,7 +113,7 @@ def test_our_decoder_serves_the_cpus_lane(nvjpeg, decoder):
 
 def test_crops_on_the_cpu_of_a_gpu_pipeline(nvjpeg):
     """The CPU decodes only the windows of the crop, and the result is uploaded."""
-    window.decode_window.compile()
+    window_decoding.decode_window.compile()
     files = [jpeg(seed, (200, 150)) for seed in range(4)]
 
     def made(whole: bool) -> list[np.ndarray]:
@@ -561,18 +561,18 @@ def test_doctor_tries_the_decoders(nvjpeg, monkeypatch, tmp_path, fault):
     """With small pictures, because the host device runs the slow operators thread by thread."""
     for k in range(3):
         (tmp_path / f"{k}.jpg").write_bytes(jpeg(k, (80 + 8 * k, 64)))
-    monkeypatch.setattr(decoder_check, "_PICTURES", tmp_path)
+    monkeypatch.setattr(doctor_decoders, "_PICTURES", tmp_path)
     if fault == "skips":
         nvjpeg.skips = {1}
-    found = decoder_check.tried("hardware", batch=3, iterations=2, slow=1)
+    found = doctor_decoders.tried("hardware", batch=3, iterations=2, slow=1)
     assert (found["refused"] > 0) == (fault is not None) and found["changed"] == 0
     assert found["decoded"] >= 6 if fault is None else found["decoded"] == 0
-    monkeypatch.setattr(checks, "_probe", lambda: {"init": 0, "version": 13000})
-    monkeypatch.setattr(checks, "_tried_decoders", lambda: {"hardware": found, "hybrid": {"missing": "nvJPEG was not found"}})
-    told = checks.gpu_decoders(MachineSetup(gpu=True))
+    monkeypatch.setattr(doctor_checks, "_probe", lambda: {"init": 0, "version": 13000})
+    monkeypatch.setattr(doctor_checks, "_tried_decoders", lambda: {"hardware": found, "hybrid": {"missing": "nvJPEG was not found"}})
+    told = doctor_checks.gpu_decoders(MachineSetup(gpu=True))
     assert (told is None) == (fault is None)
     assert fault is None or "batches of decoder='hardware' with" in told.message
-    assert checks.gpu_decoders(MachineSetup(gpu=False)) is None
+    assert doctor_checks.gpu_decoders(MachineSetup(gpu=False)) is None
 
 
 def saved_by(**arguments):
@@ -779,8 +779,9 @@ def test_bench_finds_the_lanes_for_a_training_step(nvjpeg, tmp_path, capsys):
 
 def test_the_documents_have_the_numbers_of_threads_of_the_default():
     """From so many threads on the CPU decodes everything."""
-    whole, windows = (math.ceil(decoder_lanes._ENOUGH / rate) for rate in (decoder_lanes._THREAD_RATE, decoder_lanes._WINDOW_RATE))
-    (argument,) = [arg for arg in decoders.DECODER_ARGS if arg.name == "decoder"]
+    rates = image_decoder_lanes._THREAD_RATE, image_decoder_lanes._WINDOW_RATE
+    whole, windows = (math.ceil(image_decoder_lanes._ENOUGH / rate) for rate in rates)
+    (argument,) = [arg for arg in image_decoder.DECODER_ARGS if arg.name == "decoder"]
     assert f"fewer than {whole} `num_threads`, {windows} if only windows" in argument.doc
     page = (Path(__file__).parents[3] / "docs" / "gpu.md").read_text()
     assert f"`num_threads` is below {whole} ({windows} if windows are decoded)" in page

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from asyncdali.operators import load_registry
-from asyncdali.tooling import checks
+from asyncdali.tooling import doctor_checks
 from docs.site import build, charts, check, costs, examples, gallery, inventories, operators, programs, staging, troubles, wishes
 
 NAMES = {schema.name for schema in operators.schemas()}
@@ -96,7 +96,7 @@ def test_charts_have_all_cases(tmp_path):
 
 def test_all_checks_and_errors_are_on_the_page():
     text = troubles.sections()
-    quick = {check.__name__ for check in checks.QUICK if hasattr(check, "__name__")}
+    quick = {check.__name__ for check in doctor_checks.QUICK if hasattr(check, "__name__")}
     assert quick - {item.name for item in troubles.troubles()} == set()
     for name in ("OperatorError", "CheckpointError", "OperatorFileNotFoundError", "WorkerDied"):
         assert f"### {name}\n" in text

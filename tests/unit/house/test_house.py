@@ -469,6 +469,22 @@ def test_operator_modules_have_tests_of_their_own():
     assert [name for name in names if files.isdisjoint({f"test_{name}.py", f"test_readers_{name}.py"})] == []
 
 
+SHARED_KERNELS = {"containers/protobuf", "containers/record", "moves/move"}
+"""Kernels that several modules of their folder share."""
+
+
+def test_kernels_have_the_name_of_their_operator():
+    """`rotate_kernels.py` is beside `rotate.py`, and so is `rotate_what_kernels.py`, also if other operators use these kernels."""
+    strange = []
+    found = [path for room in ("operators", "readers") for path in (ROOT / room).glob("*/*_kernels.*")]
+    for kernels in (path for path in found if path.suffix in (".py", ".cu")):
+        name = kernels.stem.removesuffix("_kernels")
+        names = {path.stem for path in kernels.parent.glob("*.py") if not path.stem.endswith(("_kernels", "_tables", "__init__"))}
+        if not any(name == other or name.startswith(f"{other}_") for other in names):
+            strange.append(f"{kernels.parent.name}/{name}")
+    assert set(strange) == SHARED_KERNELS
+
+
 SUBJECTS = {"cuda", "docs", "house", "security", "show"}
 """Rooms of tests/unit whose subject many packages serve. The other rooms have the names of packages."""
 

@@ -178,7 +178,7 @@ def test_on_a_gpu(name, seven, twenty, cuda):
 
 def test_colours(tmp_path):
     """As in image decoders, YCbCr is computed from RGB."""
-    from asyncdali.codecs.image_formats import convert
+    from asyncdali.codecs.image_decoding import convert
 
     images = np.random.default_rng(0).integers(0, 255, (3, 16, 32, 3), np.uint8)
     path = write_video(tmp_path / "v.webm", 3, images=images)

@@ -17,7 +17,7 @@ from asyncdali_workers.shared import calls
 from helpers.places import PROJECT as HERE
 from helpers.refused_calls import refuse
 
-from asyncdali.tooling import checks, setup
+from asyncdali.tooling import doctor_checks, doctor_setup
 
 LIMIT = 120
 
@@ -434,8 +434,8 @@ def test_a_call_that_fails_for_another_reason_keeps_its_error():
 
 
 def test_doctor_tries_the_calls(monkeypatch):
-    assert checks.refused_calls(setup.MachineSetup()) is None
+    assert doctor_checks.refused_calls(doctor_setup.MachineSetup()) is None
     monkeypatch.setattr(os, "pidfd_open", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EPERM, "Operation not permitted")))
-    finding = checks.refused_calls(setup.MachineSetup())
+    finding = doctor_checks.refused_calls(doctor_setup.MachineSetup())
     assert finding.check == "refused_calls" and not finding.fatal
     assert "pidfd_open" in finding.message and "noticed through a pipe" in finding.message and "seccomp" in finding.message

@@ -12,7 +12,7 @@ import pytest
 
 from asyncdali.device.cuda import code_cache
 from asyncdali.system.processes import python_command
-from asyncdali.tooling import checks
+from asyncdali.tooling import doctor_checks
 
 HOSTILE = "raise SystemExit('the working directory was imported from')"
 
@@ -47,7 +47,7 @@ def test_plain_python_imports_from_the_hostile_folder(hostile_folder):
 
 
 def test_the_probe_of_the_driver(hostile_folder):
-    assert {"missing", "init"} & checks._probe().keys()
+    assert {"missing", "init"} & doctor_checks._probe().keys()
 
 
 def test_the_phases_of_the_demo(hostile_folder):
@@ -73,9 +73,9 @@ def test_the_helper_that_compiles(hostile_folder):
 def test_the_process_that_runs_dali_for_a_comparison(hostile_folder):
     from pathlib import Path
 
-    from asyncdali.tooling import rival
+    from asyncdali.tooling import bench_rival
 
-    source = Path(rival.__file__).read_text()
+    source = Path(bench_rival.__file__).read_text()
     answer = output_of(python_command(source, str(hostile_folder / "no.py"), "pipe", "{}"))
     assert "was imported from" not in answer and "error" in json.loads(answer)
 

@@ -17,7 +17,7 @@ from helpers import browser as browsers
 from test_show import PICTURES, training
 
 from asyncdali.pipeline.replay.replaying import replay
-from asyncdali.tooling.page_server import PageServer, Wanted
+from asyncdali.tooling.show_server import PageServer, Wanted
 
 
 @pytest.fixture

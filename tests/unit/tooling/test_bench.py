@@ -23,8 +23,8 @@ from asyncdali.__main__ import main
 from asyncdali.compiled import crew
 from asyncdali.compiled.step import Compiled
 from asyncdali.runtime.work import pace
-from asyncdali.tooling import bench, interpreter, program, report, trace
-from asyncdali.tooling.consumer import TrainingStep, UserStep
+from asyncdali.tooling import bench, bench_report, interpreter, program, trace
+from asyncdali.tooling.bench_consumer import TrainingStep, UserStep
 from asyncdali.tooling.interpreter import interpreter_time
 from asyncdali.tooling.measure import measure
 from asyncdali.tooling.trace import Span, TraceRecorder
@@ -502,7 +502,7 @@ def page(target, tmp_path):
     found = measure(pipeline, 40, {"batch_size": 4}, TrainingStep(1), recorder)
     pipeline.close()
     path = tmp_path / "report.html"
-    report.write(str(path), found, recorder, "small & <fast>")
+    bench_report.write(str(path), found, recorder, "small & <fast>")
     return found, path
 
 
@@ -525,10 +525,10 @@ def test_the_page_says_what_the_json_says(page):
 
 def test_a_page_without_spans(page):
     found, _ = page
-    assert "Nothing was recorded" in report.page(found, TraceRecorder(), "x")
+    assert "Nothing was recorded" in bench_report.page(found, TraceRecorder(), "x")
     recorder = TraceRecorder()
     recorder.spans.append(Span("a", 0, 10, -1, "process 0"))
-    assert "Nothing was recorded" in report.page(found, recorder, "x")
+    assert "Nothing was recorded" in bench_report.page(found, recorder, "x")
 
 
 @pytest.mark.slow

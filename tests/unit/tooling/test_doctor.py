@@ -21,10 +21,10 @@ from helpers.slow_files import compiler, slow_files
 
 from asyncdali import Pipeline, fn
 from asyncdali.__main__ import main
-from asyncdali.tooling import checks, doctor, machine, quick_checks
-from asyncdali.tooling.checks import Finding
+from asyncdali.tooling import doctor, doctor_checks, machine, quick_checks
 from asyncdali.tooling.doctor import setup_of
-from asyncdali.tooling.setup import MachineSetup
+from asyncdali.tooling.doctor_checks import Finding
+from asyncdali.tooling.doctor_setup import MachineSetup
 
 PICTURES = ROOT / "asyncdali" / "data" / "pictures"
 LIMIT = 5.0
@@ -32,10 +32,10 @@ LIMIT = 5.0
 
 EXAMINE = """
 import json
-from asyncdali.tooling import checks
-from asyncdali.tooling.setup import MachineSetup
+from asyncdali.tooling import doctor_checks
+from asyncdali.tooling.doctor_setup import MachineSetup
 from pathlib import Path
-found = checks.{check}(MachineSetup({setup}))
+found = doctor_checks.{check}(MachineSetup({setup}))
 print(json.dumps({{"check": found and found.check, "message": found and found.message}}))
 """
 
@@ -90,14 +90,14 @@ def test_the_smallest_quota_of_all_groups_counts(tmp_path, files, quota):
 
 def test_a_quota_below_the_threads(tmp_path):
     setup = MachineSetup(num_threads=8, **cgroup(tmp_path, **{"jobs/one/cpu.max": "200000 100000"}))
-    expect(checks.cpu_quota(setup), "cpu_quota", "2 CPUs", "num_threads=8", "Use num_threads=2", "docker --cpus")
-    assert checks.cpu_quota(replace(setup, num_threads=2)) is None
+    expect(doctor_checks.cpu_quota(setup), "cpu_quota", "2 CPUs", "num_threads=8", "Use num_threads=2", "docker --cpus")
+    assert doctor_checks.cpu_quota(replace(setup, num_threads=2)) is None
 
 
 def test_an_affinity_below_the_threads():
     found = elsewhere("affinity", "num_threads=3", "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n")
     expect(found, "affinity", "1 CPU", "num_threads=3", "Use num_threads=1")
-    assert checks.affinity(MachineSetup(num_threads=1)) is None
+    assert doctor_checks.affinity(MachineSetup(num_threads=1)) is None
 
 
 # ----------------------------------------------------------------------------------------------------------- 3, 4: threads in threads
@@ -107,10 +107,11 @@ def test_thread_pools_in_worker_processes(monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     setup = MachineSetup(num_threads=2, py_num_workers=4)
-    expect(checks.nested_in_workers(setup), "nested_in_workers", "OMP_NUM_THREADS=8", "32 threads", "4 CPUs", "Unset OMP_NUM_THREADS")
-    assert checks.nested_in_workers(replace(setup, py_num_workers=0)) is None
+    found = doctor_checks.nested_in_workers(setup)
+    expect(found, "nested_in_workers", "OMP_NUM_THREADS=8", "32 threads", "4 CPUs", "Unset OMP_NUM_THREADS")
+    assert doctor_checks.nested_in_workers(replace(setup, py_num_workers=0)) is None
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert checks.nested_in_workers(setup) is None
+    assert doctor_checks.nested_in_workers(setup) is None
 
 
 def test_opencv_threads_in_python_functions():
@@ -182,19 +183,19 @@ def parallel(source, **options):
 
 def test_a_source_that_cannot_be_pickled():
     source = Shared()
-    found = checks.unpicklable_source(parallel(source, py_start_method="spawn"))
+    found = doctor_checks.unpicklable_source(parallel(source, py_start_method="spawn"))
     expect(found, "unpicklable_source", "files.cache['index']", "cannot pickle", "__setstate__", "py_start_method='fork'")
     assert found.fatal
-    assert checks.unpicklable_source(parallel(source, py_start_method="fork")) is None
+    assert doctor_checks.unpicklable_source(parallel(source, py_start_method="fork")) is None
     source.cache.clear()
-    assert checks.unpicklable_source(parallel(source, py_start_method="spawn")) is None
+    assert doctor_checks.unpicklable_source(parallel(source, py_start_method="spawn")) is None
 
 
 def test_too_few_descriptors():
     before = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
     found = elsewhere("descriptor_limit", "py_num_workers=8", before)
     expect(found, "descriptor_limit", "may open 100 files", "py_num_workers=8", "ulimit -n")
-    assert checks.descriptor_limit(MachineSetup(py_num_workers=2)) is None
+    assert doctor_checks.descriptor_limit(MachineSetup(py_num_workers=2)) is None
 
 
 # ------------------------------------------------------------------------------------------------------------------- 8, 9: storage
@@ -204,7 +205,7 @@ def test_too_few_descriptors():
 def test_slow_storage(tmp_path):
     pictures = tmp_path / "slow"
     shutil.copytree(PICTURES, pictures)
-    patience = "from asyncdali.tooling import checks\nchecks._PATIENCE = {}\n"
+    patience = "from asyncdali.tooling import doctor_checks\ndoctor_checks._PATIENCE = {}\n"
     place = f"places=[Path({str(pictures)!r})]"
     found = elsewhere("slow_storage", place, patience.format(300), **slow_files(tmp_path, pictures, 10_000))
     expect(found, "slow_storage", str(pictures), "first 4 KB takes ", " at /", "Copy the data to a local disk")
@@ -221,23 +222,23 @@ def test_waits_for_storage_and_for_the_driver_stay_within_the_limit(places, tmp_
         waits.append(timeout)
         raise subprocess.TimeoutExpired(command, timeout)
 
-    monkeypatch.setattr(checks, "_in_time", lambda work, seconds: waits.append(seconds) or [])
-    assert checks.slow_storage(MachineSetup(places=[tmp_path] * places)) is None
+    monkeypatch.setattr(doctor_checks, "_in_time", lambda work, seconds: waits.append(seconds) or [])
+    assert doctor_checks.slow_storage(MachineSetup(places=[tmp_path] * places)) is None
     monkeypatch.setattr(subprocess, "run", probe)
-    assert checks.driver_mismatch(MachineSetup(gpu=True)) is None
+    assert doctor_checks.driver_mismatch(MachineSetup(gpu=True)) is None
     assert len(waits) == min(places, 4) + 1 and sum(waits) < LIMIT
 
 
 def test_storage_that_does_not_answer(tmp_path):
     os.mkfifo(tmp_path / "file.bin")  # opening it waits forever
-    expect(checks.slow_storage(MachineSetup(places=[tmp_path])), "slow_storage", "is very slow", str(tmp_path))
+    expect(doctor_checks.slow_storage(MachineSetup(places=[tmp_path])), "slow_storage", "is very slow", str(tmp_path))
     with open(tmp_path / "file.bin", "wb", buffering=0):
         pass  # lets the waiting thread continue
 
 
 @pytest.mark.slow  # measures how quickly this machine reads files
 def test_quick_storage_is_not_mentioned(tmp_path):
-    assert checks.slow_storage(MachineSetup(places=[PICTURES, tmp_path / "missing", tmp_path])) is None
+    assert doctor_checks.slow_storage(MachineSetup(places=[PICTURES, tmp_path / "missing", tmp_path])) is None
 
 
 def test_a_kernel_cache_that_cannot_be_written():
@@ -270,12 +271,12 @@ def test_a_missing_codec():
     "status, version, before, words",
     [
         (803, 12040, "", ["error 803", "different versions", "Restart the machine"]),
-        (0, 11080, "checks._installed = lambda package: package == 'cupy-cuda12x'\n", ["supports CUDA 11.8", "made for CUDA 12"]),
+        (0, 11080, "doctor_checks._installed = lambda package: package == 'cupy-cuda12x'\n", ["supports CUDA 11.8", "made for CUDA 12"]),
     ],
 )
 def test_a_driver_that_is_too_old_or_does_not_start(tmp_path, status, version, before, words):
     driver(tmp_path, status, version)
-    before = f"from asyncdali.tooling import checks\n{before}"
+    before = f"from asyncdali.tooling import doctor_checks\n{before}"
     found = elsewhere("driver_mismatch", "gpu=True", before, LD_LIBRARY_PATH=str(tmp_path))
     expect(found, "driver_mismatch", *words)
     assert elsewhere("driver_mismatch", "gpu=False", before, LD_LIBRARY_PATH=str(tmp_path))["check"] is None
@@ -284,40 +285,41 @@ def test_a_driver_that_is_too_old_or_does_not_start(tmp_path, status, version, b
 
 
 def test_a_missing_driver_where_cuda_is_required(monkeypatch):
-    monkeypatch.setattr(checks, "_probe", lambda: {"missing": "libcuda.so.1: cannot open shared object file"})
+    monkeypatch.setattr(doctor_checks, "_probe", lambda: {"missing": "libcuda.so.1: cannot open shared object file"})
     monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    expect(checks.no_driver(MachineSetup()), "no_driver", "ASYNCDALI_DEVICE=cuda", "libcuda.so.1", "--gpus all", "unset ASYNCDALI_DEVICE")
+    found = doctor_checks.no_driver(MachineSetup())
+    expect(found, "no_driver", "ASYNCDALI_DEVICE=cuda", "libcuda.so.1", "--gpus all", "unset ASYNCDALI_DEVICE")
     monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
-    assert checks.no_driver(MachineSetup()) is None
+    assert doctor_checks.no_driver(MachineSetup()) is None
 
 
 def test_a_long_switch_interval(monkeypatch):
-    monkeypatch.setattr(checks.sys, "getswitchinterval", lambda: 0.02)
-    found = checks.switch_interval(MachineSetup(gpu=True))
+    monkeypatch.setattr(doctor_checks.sys, "getswitchinterval", lambda: 0.02)
+    found = doctor_checks.switch_interval(MachineSetup(gpu=True))
     expect(found, "switch_interval", "20 ms", "sys.setswitchinterval(0.005)", "a quarter of their speed")
-    assert checks.switch_interval(MachineSetup(gpu=False)) is None
-    monkeypatch.setattr(checks.sys, "getswitchinterval", lambda: 0.005)
-    assert checks.switch_interval(MachineSetup(gpu=True)) is None
+    assert doctor_checks.switch_interval(MachineSetup(gpu=False)) is None
+    monkeypatch.setattr(doctor_checks.sys, "getswitchinterval", lambda: 0.005)
+    assert doctor_checks.switch_interval(MachineSetup(gpu=True)) is None
 
 
 # ------------------------------------------------------------------------------------------------------------------- the command
 
 
 def test_threads_of_engines(monkeypatch):
-    monkeypatch.setattr(checks.machine, "cores", lambda: 4)
-    found = checks.engine_threads(MachineSetup(engines=4, num_threads=4))
+    monkeypatch.setattr(doctor_checks.machine, "cores", lambda: 4)
+    found = doctor_checks.engine_threads(MachineSetup(engines=4, num_threads=4))
     assert found.message == (
         "engines=4 with num_threads=4 each are 16 threads on 4 CPUs. Use num_threads=1: each engine has this number of threads."
     )
-    found = checks.engine_threads(MachineSetup(engines=9, num_threads=1))
+    found = doctor_checks.engine_threads(MachineSetup(engines=9, num_threads=1))
     assert found.message.endswith(" 4 CPUs. Use engines=4, unless a Python function in them waits for something else than the processor.")
-    assert checks.engine_threads(MachineSetup(engines=2, num_threads=2)) is None
-    assert checks.engine_threads(MachineSetup(num_threads=4)) is None
+    assert doctor_checks.engine_threads(MachineSetup(engines=2, num_threads=2)) is None
+    assert doctor_checks.engine_threads(MachineSetup(num_threads=4)) is None
 
 
 def test_every_check_has_a_name_and_says_what_it_looks_at():
-    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL})
-    assert all(check.__doc__ for check in checks.ALL)
+    assert len(doctor_checks.ALL) == len({check.__name__ for check in doctor_checks.ALL})
+    assert all(check.__doc__ for check in doctor_checks.ALL)
 
 
 def test_the_setup_of_a_pipeline():
@@ -341,13 +343,13 @@ def test_the_command(capsys, tmp_path, monkeypatch):
     )
     assert main(["doctor", f"{file}:many"]) == 1
     out = capsys.readouterr().out
-    assert "warning (affinity): this process may run on" in out and f"{len(checks.ALL)} checks, " in out and "usable CPUs" in out
+    assert "warning (affinity): this process may run on" in out and f"{len(doctor_checks.ALL)} checks, " in out and "usable CPUs" in out
     assert main(["doctor", f"{file}:many", "--json"]) == 1
     (found,) = [item for item in json.loads(capsys.readouterr().out) if item["check"] == "affinity"]
     assert found["message"] == f"{found['problem']}. {found['fix']}." and not found["fatal"]
     assert main(["doctor", f"{file}:none"]) == 2
     assert "defines no 'none'" in capsys.readouterr().err
-    monkeypatch.setattr(checks, "ALL", ())
+    monkeypatch.setattr(doctor_checks, "ALL", ())
     monkeypatch.setattr(doctor, "examine", lambda what: [])
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
@@ -413,10 +415,11 @@ def test_the_check_in_build_is_cheap():
 
 def test_few_connections_to_the_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
-    expect(checks.few_connections(MachineSetup(gpu=True)), "few_connections", "8 connections", "0.82", "CUDA_DEVICE_MAX_CONNECTIONS=32")
-    assert checks.few_connections(MachineSetup(gpu=False)) is None
+    found = doctor_checks.few_connections(MachineSetup(gpu=True))
+    expect(found, "few_connections", "8 connections", "0.82", "CUDA_DEVICE_MAX_CONNECTIONS=32")
+    assert doctor_checks.few_connections(MachineSetup(gpu=False)) is None
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    assert checks.few_connections(MachineSetup(gpu=True)) is None
+    assert doctor_checks.few_connections(MachineSetup(gpu=True)) is None
 
 
 @needs_compiler

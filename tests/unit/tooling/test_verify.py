@@ -19,7 +19,7 @@ import asyncdali
 from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
 from asyncdali.testing import check
-from asyncdali.tooling.verifying import verify
+from asyncdali.tooling.verify_runs import verify
 
 PICTURES = os.path.join(os.path.dirname(asyncdali.__file__), "data", "pictures")
 
@@ -315,15 +315,15 @@ def test_the_command_runs_other_processes(tmp_path, capfd, data):
 
 
 def test_the_command_says_what_was_not_run(tmp_path, capsys, monkeypatch):
-    from asyncdali.tooling import verifying
+    from asyncdali.tooling import verify_runs
 
     def refusing(make, steps, *given, part=None, **options):
         if part is not None:
             raise RuntimeError("its ranks cannot share a batch")
         return run(make, steps, *given, **options)
 
-    run = verifying.run
-    monkeypatch.setattr(verifying, "run", refusing)
+    run = verify_runs.run
+    monkeypatch.setattr(verify_runs, "run", refusing)
     program = tmp_path / "drawing.py"
     program.write_text(
         "from asyncdali import fn, pipeline_def\n"

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from asyncdali.tooling import report, what_if
+from asyncdali.tooling import bench_report, what_if
 from asyncdali.tooling.what_if import Demands, Knobs, bounds, limit, seconds
 
 NONE = Demands(*[0.0] * 12, samples=8, measured=1.0)
@@ -134,7 +134,7 @@ def test_the_page_has_the_same_formulas():
     cases = [drawn(source) for _ in range(200)]
     given = json.dumps([[dataclasses.asdict(item) for item in case] for case in cases])
     call = "([need, now, then]) => [predict(need, now, then), slowest(need, then)[0]]"
-    program = f"{report._PREDICT}\nconsole.log(JSON.stringify({given}.map({call})))"
+    program = f"{bench_report._PREDICT}\nconsole.log(JSON.stringify({given}.map({call})))"
     done = subprocess.run(["node", "-"], input=program, capture_output=True, text=True, timeout=60, check=True)
     found = json.loads(done.stdout)
     for (what, now, then), (took, name) in zip(cases, found, strict=True):

@@ -15,7 +15,7 @@ from helpers.pipelines import pipeline_of
 
 from asyncdali import fn, types
 from asyncdali.codecs.png import png_kernels
-from asyncdali.codecs.png.deflate import WORK_BYTES
+from asyncdali.codecs.png.inflate import WORK_BYTES
 from asyncdali.codecs.png.png_tables import DECODE_PNGS, PNG_HEADER
 from asyncdali.compiled.job_tables import THREAD
 from asyncdali.operators.base import SampleError
@@ -168,7 +168,7 @@ def results(data: bytes, monkeypatch, **arguments) -> list[np.ndarray | str]:
     for own in (True, False):
         with monkeypatch.context() as patch:
             if not own:
-                patch.setattr("asyncdali.operators.decode.decoders.decoded_pngs", none_decoded)
+                patch.setattr("asyncdali.operators.decode.image_decoder.decoded_pngs", none_decoded)
             try:
                 found.append(run_operator("decoders.image", [data], **arguments)[0])
             except SampleError as error:
@@ -350,7 +350,7 @@ def test_pipelines_give_the_pixels_of_opencv(output_type, dtype, monkeypatch):
 
     def outputs(own: bool) -> list[np.ndarray]:
         if not own:
-            monkeypatch.setattr("asyncdali.operators.decode.decoders.decoded_pngs", none_decoded)
+            monkeypatch.setattr("asyncdali.operators.decode.image_decoder.decoded_pngs", none_decoded)
         batch = [np.frombuffer(data, np.uint8) for data in files]
 
         def graph():

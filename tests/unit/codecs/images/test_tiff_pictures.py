@@ -15,7 +15,7 @@ from PIL import Image
 
 from asyncdali import types
 from asyncdali.codecs import tiff_pixels
-from asyncdali.codecs.image_formats import decode_other
+from asyncdali.codecs.image_decoding import decode_other
 from asyncdali.codecs.image_headers import read_header
 from asyncdali.operators.base import SampleError
 

@@ -16,7 +16,7 @@ from helpers.operators import run_operator
 from helpers.places import TESTS
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library, progressive, window
+from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library, progressive, window_decoding
 
 SAMPLINGS = {"444": [(1, 1)] * 3, "422": [(2, 1), (1, 1), (1, 1)], "420": [(2, 2), (1, 1), (1, 1)], "440": [(1, 2), (1, 1), (1, 1)],
              "grey": [(1, 1)]}  # fmt: skip
@@ -207,7 +207,7 @@ def test_files_that_exceed_the_scratch_are_handed_over(decoders):
 def counts(**arguments) -> list[int]:
     """From a pipeline's statistics: the number of files of a batch that each decoder decoded."""
 
-    for kernel in (window.decode_window, progressive.decode_scans):
+    for kernel in (window_decoding.decode_window, progressive.decode_scans):
         kernel.compile()  # compile first, because libjpeg-turbo decodes until the kernel is compiled
     encoded = (baseline(), handed_over()["4:1:1"], encode(picture(30, 30), "JPEG", progressive=True), with_orientation(baseline(), 6))
     files = [np.frombuffer(data, np.uint8) for data in encoded]

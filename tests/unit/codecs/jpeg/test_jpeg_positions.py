@@ -13,7 +13,7 @@ from test_jpeg_decoder import SAMPLINGS, windows
 
 from asyncdali import fn, pipeline_def
 from asyncdali.codecs.jpeg import block_positions as positions
-from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library, window
+from asyncdali.codecs.jpeg import jpeg_kernels, jpeg_library, window_decoding
 
 _HEAD = [offset // 8 for offset in (positions.CAPACITY, positions.USED)]
 
@@ -158,7 +158,7 @@ def test_threads_that_read_the_same_files(fresh):
 
 def counted(epochs: int) -> list[int]:
     """The counts of both decoders and of known positions after this number of epochs of one file."""
-    window.decode_window.compile()  # compile first, because libjpeg-turbo decodes until the kernel is compiled
+    window_decoding.decode_window.compile()  # compile first, because libjpeg-turbo decodes until the kernel is compiled
     files = [np.frombuffer(photograph(seed=7), np.uint8)] * 3
 
     @pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1, seed=5)

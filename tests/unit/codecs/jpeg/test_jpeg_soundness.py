@@ -12,7 +12,7 @@ from PIL import Image
 from asyncdali.codecs.jpeg import jpeg_kernels
 from asyncdali.codecs.jpeg.jpeg_tables import ELIGIBLE, JPEG_HEADER, JPEG_SPLIT
 from asyncdali.compiled.addresses import address_of
-from asyncdali.operators.decode import decoders_kernels
+from asyncdali.operators.decode import image_decoder_kernels
 
 
 def encoded(mode="RGB", **options) -> np.ndarray:
@@ -33,9 +33,9 @@ def is_taken(data: np.ndarray) -> bool:
     jpeg_kernels.scan_headers(address_of(addresses), address_of(sizes), 1, address_of(headers))
     given = {"addresses": addresses, "sizes": sizes, "headers": headers, "samples": 1, "marks": taken}
     table, _ = JPEG_SPLIT.make(**{name: given.get(name, 0) for name in JPEG_SPLIT.word._fields[: JPEG_SPLIT.words]})
-    assert ELIGIBLE * decoders_kernels.find_eligible(address_of(table)) == taken[0]
+    assert ELIGIBLE * image_decoder_kernels.find_eligible(address_of(table)) == taken[0]
     scanned = JPEG_HEADER.ones(1)
-    marks = decoders_kernels.scan_file_for_gpu(memory.ctypes.data, len(data), address_of(scanned))
+    marks = image_decoder_kernels.scan_file_for_gpu(memory.ctypes.data, len(data), address_of(scanned))
     assert np.array_equal(scanned, headers)
     assert marks & ELIGIBLE == taken[0]
     return bool(taken[0])
@@ -44,8 +44,8 @@ def is_taken(data: np.ndarray) -> bool:
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
     jpeg_kernels.scan_headers.compile()
-    decoders_kernels.find_eligible.compile()
-    decoders_kernels.scan_file_for_gpu.compile()
+    image_decoder_kernels.find_eligible.compile()
+    image_decoder_kernels.scan_file_for_gpu.compile()
 
 
 def segments(data: np.ndarray) -> list[tuple[int, int, int]]:

@@ -14,8 +14,8 @@ from asyncdali import fn, pipeline_def
 from asyncdali.batch import Heads
 from asyncdali.codecs.jpeg import jpeg_kernels
 from asyncdali.device.cuda import nvjpeg_library
-from asyncdali.operators.decode.decoder_lanes import LaneChooser
-from asyncdali.operators.decode.decoders import ImageDecoder
+from asyncdali.operators.decode.image_decoder import ImageDecoder
+from asyncdali.operators.decode.image_decoder_lanes import LaneChooser
 
 
 def picture(seed: int, **options: object) -> bytes:

@@ -18,7 +18,7 @@ from helpers.video_fuzz import mutated
 from helpers.video_kinds import COUNT, KINDS, count_of, made, picture, sequential, shown_number, write
 
 from asyncdali import Pipeline, fn
-from asyncdali.codecs.video.video_formats import OpenVideo, open_video, prepare_decoding, read_index
+from asyncdali.codecs.video.video_frames import OpenVideo, open_video, prepare_decoding, read_index
 
 
 def run(graph, count, batch=2, **options):

@@ -7,7 +7,7 @@ import pytest
 from helpers.images import encode, jpeg_blocks, picture, with_orientation
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.codecs.jpeg import progressive, window
+from asyncdali.codecs.jpeg import progressive, window_decoding
 from asyncdali.device.buffers import BufferPool
 from asyncdali.operators.resize import resize_rows
 from asyncdali.runtime.work import segments
@@ -18,7 +18,7 @@ JPEGS, UPRIGHT = 12, 9
 @pytest.fixture(scope="module", autouse=True)
 def kernels():
     """Compile the kernels first. Until they are compiled, libjpeg-turbo decodes, and whole pictures are stored."""
-    for kernel in (window.decode_window, progressive.decode_scans, resize_rows.take_to_bytes, resize_rows.take_to_floats):
+    for kernel in (window_decoding.decode_window, progressive.decode_scans, resize_rows.take_to_bytes, resize_rows.take_to_floats):
         kernel.compile()
 
 

@@ -11,7 +11,7 @@ from helpers.images import encode, encode_cv, jpeg_blocks, picture, with_orienta
 from helpers.jpegs import Guarded
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.codecs.jpeg import progressive, window
+from asyncdali.codecs.jpeg import progressive, window_decoding
 from asyncdali.compiled.addresses import address_of
 from asyncdali.compiled.feed_tables import FEED_STATE, STATE_BYTES
 from asyncdali.device.buffers import BufferPool
@@ -28,7 +28,7 @@ NEVER = 1 << 60
 @pytest.fixture(scope="module", autouse=True)
 def kernels():
     """Compile the kernels first. Until they are compiled, libjpeg-turbo decodes, and whole pictures are stored."""
-    for kernel in (window.decode_window, progressive.decode_scans, resize_rows.take_to_bytes, resize_rows.take_to_floats):
+    for kernel in (window_decoding.decode_window, progressive.decode_scans, resize_rows.take_to_bytes, resize_rows.take_to_floats):
         kernel.compile()
 
 

@@ -16,7 +16,7 @@ from helpers.pipelines import pipeline_of
 from helpers.videos import frame_numbers, photographs, write_video
 
 from asyncdali import fn, types
-from asyncdali.codecs.video import video_formats, video_index
+from asyncdali.codecs.video import video_frames, video_index
 from asyncdali.errors import SampleError
 
 FIRST = 60
@@ -193,8 +193,8 @@ def test_a_video_is_opened_once_if_it_can_be_rewound(tmp_path, monkeypatch, suff
     pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
     path = write_video(tmp_path / f"v.{suffix}", 9, codec=codec, pixels=pixels, images=photographs(9), **options)
     data = np.fromfile(path, np.uint8)
-    index = video_formats.read_index(io.BytesIO(data))
-    twice, expected = video_formats.OpenVideo(index, io.BytesIO(data)), np.empty((9, 48, 66, 3), np.uint8)
+    index = video_frames.read_index(io.BytesIO(data))
+    twice, expected = video_frames.OpenVideo(index, io.BytesIO(data)), np.empty((9, 48, 66, 3), np.uint8)
     twice.read(np.arange(9), expected, [0])
     twice.close()
     opened, genuine = [], video_index._open
@@ -207,9 +207,9 @@ def test_a_video_is_opened_once_if_it_can_be_rewound(tmp_path, monkeypatch, suff
 def test_videos_are_closed(videos, monkeypatch):
     """After decoding, and if another video of the batch cannot be opened or has no such frame."""
     made, closed = [], []
-    genuine, close = video_formats.OpenVideo.__init__, video_formats.OpenVideo.close
-    monkeypatch.setattr(video_formats.OpenVideo, "__init__", lambda self, *rest: made.append(self) or genuine(self, *rest))
-    monkeypatch.setattr(video_formats.OpenVideo, "close", lambda self: closed.append(self) or close(self))
+    genuine, close = video_frames.OpenVideo.__init__, video_frames.OpenVideo.close
+    monkeypatch.setattr(video_frames.OpenVideo, "__init__", lambda self, *rest: made.append(self) or genuine(self, *rest))
+    monkeypatch.setattr(video_frames.OpenVideo, "close", lambda self: closed.append(self) or close(self))
     decoded(videos)
     for samples, arguments in (([*videos, np.arange(5000).astype(np.uint8)], {}), (videos, {"start_frame": 1})):
         with pytest.raises(SampleError):

@@ -9,9 +9,9 @@ from helpers.pipelines import pipeline_of
 
 from asyncdali import fn
 from asyncdali.compiled.addresses import address_of
-from asyncdali.operators.filters import survey_kernels, window_kernels
+from asyncdali.operators.filters import gaussian_blur_survey_kernels, gaussian_blur_window_kernels
 from asyncdali.operators.filters.gaussian_blur_tables import GAUSSIANS, WINDOW, WINDOWS
-from asyncdali.operators.filters.plane_tables import PLANES
+from asyncdali.operators.filters.planes_tables import PLANES
 from asyncdali.operators.filters.windows import FilterWindows
 
 
@@ -93,9 +93,9 @@ def test_windows_of_a_batch_equal_windows_of_single_samples():
         rows=count, axes=2, given_sigmas=sigmas, sigmas_step_row=8, sigmas_step_axis=4, given_sizes=sizes, sizes_step_row=16,
         sizes_step_axis=8, sigmas=np.empty_like(sigmas), described=described, most=0, weights=0,
     )  # fmt: skip
-    weights = np.empty(window_kernels.lay_out_windows(address_of(table)), np.float32)
+    weights = np.empty(gaussian_blur_window_kernels.lay_out_windows(address_of(table)), np.float32)
     table[GAUSSIANS.word.weights] = address_of(weights)
-    window_kernels.fill_windows(address_of(table))
+    gaussian_blur_window_kernels.fill_windows(address_of(table))
     del keep
     assert described[:, : WINDOW.words].tolist() == [[0, 1]] * count  # no third axis
     for sample in range(count):
@@ -133,4 +133,4 @@ def test_scratch_of_the_largest_sample(terms, axes):
             row, sums = width * channels, int(terms > 1)
             lines = (terms * min(taps, height) + sums) * row if axes == 2 else depth * height * row * (2 + sums)
             most = max(most, 8 * (taps + terms) + 4 * ((width + taps) * channels + row + lines) + 64)
-        assert survey_kernels.most_scratch(address_of(records), count, terms, taps, axes) == most
+        assert gaussian_blur_survey_kernels.most_scratch(address_of(records), count, terms, taps, axes) == most

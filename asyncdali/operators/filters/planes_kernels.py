@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiled.intrinsics import load_i64, store_i64
 from ...compiled.step import compiled
-from .plane_tables import AXES, PLANES
+from .planes_tables import AXES, PLANES
 
 _at, _AXES = PLANES.at, len(AXES)
 

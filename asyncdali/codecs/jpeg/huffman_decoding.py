@@ -6,7 +6,7 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64, load_u16, shift_left, shift_right, store_i16, store_i64, store_u8
 from ...compiled.step import inlined
-from .bits import refilled
+from .bit_reader import refilled
 from .fields import offsets
 from .huffman import AC_BITS, END_OF_BLOCK, ENTRIES, LARGEST_AC, LARGEST_DC, SLOW, extended, slow_symbol, symbol_of
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..system.processes import python_command
 from . import machine
-from .setup import MachineSetup
+from .doctor_setup import MachineSetup
 
 
 @dataclass(frozen=True)
@@ -458,7 +458,7 @@ def _tried_decoders() -> dict[str, dict[str, Any]]:
     """The results of :mod:`.decoder_check`, from another process; none if it fails."""
     import subprocess
 
-    code = "from asyncdali.tooling.decoder_check import main; main()"
+    code = "from asyncdali.tooling.doctor_decoders import main; main()"
     try:
         done = subprocess.run(
             python_command(code), capture_output=True, text=True, timeout=_DECODER_SECONDS, check=False,

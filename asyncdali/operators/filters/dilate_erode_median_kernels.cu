@@ -1,7 +1,7 @@
 // experimental.dilate, experimental.erode and experimental.median_blur: the maximum, minimum or median of a rectangle of pixels.
 // Macros: IN: element type of input and output; GREATEST 1: maximum, 0: minimum.
 #include "borders.cuh"
-#include "rectangles.py"
+#include "dilate_erode_median.py"
 
 #ifndef GREATEST
 #define GREATEST 0

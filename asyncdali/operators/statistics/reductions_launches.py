@@ -13,7 +13,7 @@ from ...types import DALIDataType
 from .place_tables import NOWHERE, Place, placed
 from .reductions_tables import REDUCTION, REDUCTION_CUDA
 
-_SOURCE, _CHANNELS = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("reductions", "channel_reduction"))
+_SOURCE, _CHANNELS = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("reductions", "reductions_channels"))
 _KINDS = {"value": 0, "square": 1, "deviation": 2, "largest": 3, "smallest": 4}
 _FEW, _MANY = 64, 1 << 16
 _PART, _MOST_PARTS = 8192, 256

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64, load_u8, store_i64
 from ...compiled.step import inlined
-from .bits import unstuffed
-from .entropy import AT, BUFFER, COUNT, END_RUN, LAST_DC, LIMIT
+from .bit_reader import unstuffed
+from .huffman_decoding import AT, BUFFER, COUNT, END_RUN, LAST_DC, LIMIT
 from .work_area import BYTES_AT, DATA_STOP, PLAN, SEGMENT, SEGMENT_BITS, SOURCE, STATE
 
 

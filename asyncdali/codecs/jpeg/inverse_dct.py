@@ -2,7 +2,7 @@
 
 The method is Loeffler, Ligtenberg and Moschytz's (ICASSP 1989) in the fixed-point form of libjpeg's "islow". Width and saturation of
 intermediate values are those of libjpeg-turbo's x86 code. This code differs from libjpeg-turbo's C code for values larger than those of
-pictures. entropy.py describes the layout of a group's coefficients: the eight columns of each block fill 128 bits of a vector.
+pictures. huffman_decoding.py describes the layout of a group's coefficients: the eight columns of each block fill 128 bits of a vector.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from llvmlite import ir
 from ...compiled import kinds
 from ...compiled.kinds import intrinsic
 from ...compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant
-from .entropy import ROW_BYTES
+from .huffman_decoding import ROW_BYTES
 
 CONST_BITS, PASS1_BITS = 13, 2
 F = {name: round(value * (1 << CONST_BITS)) for name, value in {

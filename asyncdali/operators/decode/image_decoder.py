@@ -17,8 +17,8 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ...batch import Batch, Extents, storage_dtype
-from ...codecs import image_formats
-from ...codecs.image_formats import MAX_SCANS
+from ...codecs import image_decoding
+from ...codecs.image_decoding import MAX_SCANS
 from ...codecs.image_headers import FORMATS, FREE_PIXELS
 from ...codecs.jpeg.jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, MOST_SIDE, PLAIN, STORED_IMAGE
 from ...compiled.addresses import address_of
@@ -45,8 +45,8 @@ from ..base import (  # fmt: skip
 from ..crop import slice_rules
 from ..random.random import StreamOperator
 from ..row_feeds import RowFeed
-from .decoder_lanes import DECODERS, Encoded, LaneChooser, tell_of_host, without_lanes
-from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
+from .image_decoder_lanes import DECODERS, Encoded, LaneChooser, tell_of_host, without_lanes
+from .image_decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 from .png_samples import decoded_pngs
 
@@ -140,8 +140,8 @@ class ImageDecoder(Operator):
         self._output_type: DALIImageType = spec.constant("output_type")
         self._channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else None
         self._dtype: DALIDataType = spec.constant("dtype")
-        if self._dtype not in image_formats.SUPPORTED_DTYPES:
-            names = ", ".join(kind.name for kind in image_formats.SUPPORTED_DTYPES)
+        if self._dtype not in image_decoding.SUPPORTED_DTYPES:
+            names = ", ".join(kind.name for kind in image_decoding.SUPPORTED_DTYPES)
             raise ValueError(f"argument 'dtype' is {self._dtype.name}; supported are {names}")
         self._fast_dct = bool(spec.constant("use_fast_idct"))
         self._adjusts = bool(spec.constant("adjust_orientation"))
@@ -161,10 +161,10 @@ class ImageDecoder(Operator):
     def _scan_for_gpu(self) -> Compiled:
         """The scan that also finds the files for a GPU's decoders."""
         from ...compiled.step import compile_all
-        from . import decoders_kernels
+        from . import image_decoder_kernels
 
-        compile_all(decoders_kernels)
-        return decoders_kernels.scan_file_for_gpu
+        compile_all(image_decoder_kernels)
+        return image_decoder_kernels.scan_file_for_gpu
 
     def wanted_scan(self) -> HeadScan | None:
         return HeadScan(self._scan.address, JPEG_HEADER.words) if self._cache is None else None
@@ -283,12 +283,12 @@ class ImageDecoder(Operator):
             if pixels is not None:
                 image, orientation = pixels, 1
             elif header[head.found] == self._kernels.NOT_JPEG:
-                image, orientation = image_formats.decode_other(data, self._output_type)
+                image, orientation = image_decoding.decode_other(data, self._output_type)
             else:
                 image, orientation = self._whole_jpeg(data, header), int(header[head.orientation])
             if self._adjusts:
-                image = image_formats.orient(image, orientation)
-            ready[i] = np.ascontiguousarray(image_formats.convert(image, self._output_type, self._dtype))
+                image = image_decoding.orient(image, orientation)
+            ready[i] = np.ascontiguousarray(image_decoding.convert(image, self._output_type, self._dtype))
         except ValueError as error:
             raise SampleError(i, str(error)) from None
         except MemoryError:
@@ -317,7 +317,7 @@ class ImageDecoder(Operator):
         if components == 4 and self._output_type == DALIImageType.ANY_DATA:
             raise ValueError("output_type ANY_DATA is not supported for CMYK JPEGs")
         if self._table is None:
-            return image_formats.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
+            return image_decoding.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
         channels = 1 if self._output_type == DALIImageType.GRAY and components == 3 else components
         image, code, message = self._kernels.decode_whole(
             self._table, data, (height, width, channels), components, self._fast_dct,
@@ -325,7 +325,7 @@ class ImageDecoder(Operator):
         )  # fmt: skip
         if code:
             raise ValueError(self._explain(code, message, 0))
-        return image_formats.cmyk_to_rgb(image, bool(header[head.adobe])) if components == 4 else image
+        return image_decoding.cmyk_to_rgb(image, bool(header[head.adobe])) if components == 4 else image
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, scanned = inputs[0], iteration.prepared
@@ -449,7 +449,7 @@ def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
     wrong = (found != 0) & (bomb | large | (scans > MAX_SCANS) | other)
     for i in np.flatnonzero(wrong):
         try:
-            image_formats.check_jpeg(headers[i], int(sizes[i]))
+            image_decoding.check_jpeg(headers[i], int(sizes[i]))
         except ValueError as error:
             raise SampleError(int(i), str(error)) from None
 

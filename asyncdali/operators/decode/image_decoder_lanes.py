@@ -55,9 +55,9 @@ def _kernels() -> ModuleType:
 
     They are imported late, because few programs need them. The cache avoids several import statements per batch.
     """
-    from . import decoders_kernels
+    from . import image_decoder_kernels
 
-    return decoders_kernels
+    return image_decoder_kernels
 
 
 class Lane(NamedTuple):

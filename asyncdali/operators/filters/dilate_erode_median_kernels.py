@@ -18,8 +18,8 @@ from ...compiled.tables import laid_out
 from ...compiled.vectors import function_of, lanes, load_ir, vector_ir, widest
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ..base import Step, no_explanation
+from .dilate_erode_median import RECTANGLE, RECTANGLE_LAUNCH, RECTANGLE_RECORD
 from .filter_kernels import inside
-from .rectangles import RECTANGLE, RECTANGLE_LAUNCH, RECTANGLE_RECORD
 
 at, word, thread_at = RECTANGLE.at, RECTANGLE_RECORD.word, THREAD.at
 _SOURCE = Path(__file__).with_suffix(".cu")

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .fourier_tables import DENSE_TRANSFORM, TRANSFORM
+from .spectrogram_fourier_tables import DENSE_TRANSFORM, TRANSFORM
 
 _RADICES = (4, 2, 3, 5)
 _MOST_DENSE = 2048
@@ -61,7 +61,7 @@ class RealTransform:
 
 
 class DenseTransform:
-    """The table of a transform of `n` real numbers as sums of all products, in float64 (``dense_fourier_kernels``)."""
+    """The table of a transform of `n` real numbers as sums of all products, in float64 (``spectrogram_dense_fourier_kernels``)."""
 
     def __init__(self, n: int):
         self.length = n

@@ -31,26 +31,9 @@ from ...compiled.intrinsics import (
 )
 from ...compiled.step import compiled, inlined
 from ...compiled.tables import WORD
-from .bits import PADDING
+from .bit_reader import PADDING
 from .block_positions import find_positions, go_to_position, next_mark, note_position, wants_positions
 from .colour import PIXELS, convert_420, convert_422, convert_440, convert_444, spread_grey
-from .entropy import (  # fmt: skip
-    AC_TABLE,
-    BLOCK_BYTES,
-    BLOCK_ROW,
-    BLOCKS_PER_MCU,
-    COLUMN,
-    DC_TABLE,
-    FIRST_GROUP,
-    GROUP_BLOCKS,
-    GROUP_BYTES,
-    LAST,
-    LAST_DC,
-    LENGTHS,
-    PLACES,
-    decode_row,
-    skip_row,
-)
 from .fields import (  # fmt: skip
     AC_CODES,
     ALL_COEFFICIENTS,
@@ -73,11 +56,28 @@ from .fields import (  # fmt: skip
     WIDTH,
 )
 from .huffman import AC_BITS, AC_TABLE_BYTES, DC_TABLE_BYTES, STANDARD_CODES, build_ac, build_dc, same_codes
+from .huffman_decoding import (  # fmt: skip
+    AC_TABLE,
+    BLOCK_BYTES,
+    BLOCK_ROW,
+    BLOCKS_PER_MCU,
+    COLUMN,
+    DC_TABLE,
+    FIRST_GROUP,
+    GROUP_BLOCKS,
+    GROUP_BYTES,
+    LAST,
+    LAST_DC,
+    LENGTHS,
+    PLACES,
+    decode_row,
+    skip_row,
+)
+from .inverse_dct import SPARSE, transform_flat, transform_sparse, transform_whole
 from .jpeg_tables import DECODE_WINDOW
-from .kept import bytes_of_coefficients, place_coefficients
 from .markers import quantisation_factor, read_frame
-from .segments import begin_segment, past_scan, segment_is_over
-from .transform import SPARSE, transform_flat, transform_sparse, transform_whole
+from .progressive_memory import bytes_of_coefficients, place_coefficients
+from .restart_segments import begin_segment, past_scan, segment_is_over
 from .work_area import (  # fmt: skip
     ACROSS,
     BLOCK_ROWS,

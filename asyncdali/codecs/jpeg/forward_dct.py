@@ -1,6 +1,6 @@
 """Pixels to quantised coefficients, as libjpeg writes them: colours, chroma of half the size, the accurate forward DCT, quantisation.
 
-Colours are 16-bit fixed point (jccolor.c). The transform is "islow" (transform.py), of four blocks at a time. Quotients are products with
+Colours are 16-bit fixed point (jccolor.c). The transform is "islow" (inverse_dct.py), of four blocks at a time. Quotients are products with
 reciprocals of 16 bits, which are exact for the transform's range (jcdctmgr.c). Results are bit-identical to libjpeg-turbo.
 """
 
@@ -11,8 +11,8 @@ from llvmlite import ir
 
 from ...compiled import kinds
 from ...compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant, function_of
-from .entropy import ROW_BYTES
-from .transform import CONST_BITS, PASS1_BITS, F, Halves, Pair, transposed
+from .huffman_decoding import ROW_BYTES
+from .inverse_dct import CONST_BITS, PASS1_BITS, F, Halves, Pair, transposed
 
 PIXELS = 32
 """Pixels of each of two rows per call of :data:`encode_colors`, and samples per row of four blocks."""

@@ -18,8 +18,8 @@ from ...compiled import kinds
 from ...compiled.intrinsics import load_f32, load_i32, load_i64, view_f32
 from ...compiled.step import inlined
 from ...compiled.vectors import I32, I64, call_ir, function_of, lanes, load_ir, splat_ir, store_ir, transposed_ir, widest
-from .fourier import RealTransform
-from .fourier_tables import REAL_TRANSFORM
+from .spectrogram_fourier import RealTransform
+from .spectrogram_fourier_tables import REAL_TRANSFORM
 
 _LONG = 1 << 15  # Transforms from this length on use few lanes: their numbers do not fit into a cache anyway, and memory is limited.
 

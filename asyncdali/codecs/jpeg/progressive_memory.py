@@ -6,7 +6,6 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64, store_i64
 from ...compiled.step import inlined
-from .entropy import GROUP_BLOCKS, GROUP_BYTES
 from .fields import (  # fmt: skip
     ALL_COEFFICIENTS,
     COMPONENT_BYTES,
@@ -18,6 +17,7 @@ from .fields import (  # fmt: skip
     SAMPLING_H,
     SAMPLING_V,
 )
+from .huffman_decoding import GROUP_BLOCKS, GROUP_BYTES
 from .work_area import ACROSS, DOWN, PLAN
 
 

@@ -58,7 +58,7 @@ BORDERS = {"constant": "constant", "replicate": "clamp", "reflect": "reflect_100
 class RectangleOperator(KernelOperator):
     """Base of operators that select one element of the rectangle around each pixel. The output has the input's type and shape."""
 
-    kernel_module = "rectangles_kernels"
+    kernel_module = "dilate_erode_median_kernels"
     extents: ClassVar[str] = ""
     """The argument with the rectangle's width and height."""
 

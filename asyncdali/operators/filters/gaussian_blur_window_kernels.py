@@ -13,7 +13,7 @@ import numpy as np
 from ...compiled.intrinsics import larger, load_f32, load_i64, store_f32, store_i64
 from ...compiled.step import compiled
 from .gaussian_blur_tables import GAUSSIANS, WINDOW, WINDOWS
-from .plane_tables import AXES
+from .planes_tables import AXES
 
 _at, _window = GAUSSIANS.at, WINDOW.at
 _WINDOWS_BYTES, _WINDOW_BYTES, _AXES = WINDOWS.size, WINDOW.size, len(AXES)

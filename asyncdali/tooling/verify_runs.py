@@ -18,7 +18,7 @@ from ..errors import CheckpointError
 from ..pipeline.front import Front, core_of
 from ..provenance.replayed import digest_of
 from ..runtime.parts import Part
-from .elsewhere import FreshGlobals, another_time
+from .verify_elsewhere import FreshGlobals, another_time
 
 if TYPE_CHECKING:
     from ..graph.node import OperatorInstance

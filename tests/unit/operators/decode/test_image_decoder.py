@@ -12,7 +12,7 @@ from helpers.pipelines import pipeline_of
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.codecs.image_formats import convert_dtype
+from asyncdali.codecs.image_decoding import convert_dtype
 from asyncdali.operators.base import SampleError
 from asyncdali.types import DALIDataType
 

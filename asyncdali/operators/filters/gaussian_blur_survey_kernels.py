@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...compiled.intrinsics import load_i64, store_i64
 from ...compiled.step import compiled, inlined
 from .gaussian_blur_tables import SURVEY, WINDOWS
-from .plane_tables import PLANES
+from .planes_tables import PLANES
 
 plane, window, survey_at = PLANES.at, WINDOWS.at, SURVEY.at
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..batch import Batch
-from ..codecs.video.video_formats import OpenVideo, open_video
+from ..codecs.video.video_frames import OpenVideo, open_video
 from ..codecs.video.video_padding import MISSING
 from ..operators.base import SampleError
 from ..types import DALIDataType

@@ -14,7 +14,7 @@ from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
 from ...compiled.target import processor_has
 from ...compiled.vectors import lanes, widest
-from .fourier_tables import DENSE_TRANSFORM, POWER_SPECTRUM, ROW_SIZES
+from .spectrogram_fourier_tables import DENSE_TRANSFORM, POWER_SPECTRUM, ROW_SIZES
 
 LANES = max(widest() // 8, 2)
 """Rows that are transformed at a time."""

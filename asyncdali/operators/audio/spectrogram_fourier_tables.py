@@ -19,12 +19,12 @@ _REAL = (
     Field("turns", "complex64[length / 4 + 1]", "factors that make the result a spectrum of real numbers"),
 )
 TRANSFORM = Table("TRANSFORM", _LENGTH, *_CONVOLVED)
-"""``fourier.Transform``."""
+"""``spectrogram_fourier.Transform``."""
 REAL_TRANSFORM = Table("REAL_TRANSFORM", _LENGTH, *_REAL)
-"""``fourier.RealTransform``."""
+"""``spectrogram_fourier.RealTransform``."""
 
 DENSE_TRANSFORM = Table("DENSE_TRANSFORM", _LENGTH, Field("turns", "complex128[length]", "exp(-2 pi i k / length)"))
-"""``fourier.DenseTransform``."""
+"""``spectrogram_fourier.DenseTransform``."""
 
 SIGNAL_SIZES = Table(
     "SIGNAL_SIZES",
