@@ -7,12 +7,13 @@ import gc
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import settings
 from .program import ProgramError, load
 
 if TYPE_CHECKING:
+    from ..fleet import Actor
     from .commands import Commands
 
 
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _started(options: argparse.Namespace, listen: str) -> Any:
+def _started(options: argparse.Namespace, listen: str) -> Actor | None:
     """The started actor. None if it cannot start; the reason has been printed."""
     from ..fleet import Actor, read_token
 

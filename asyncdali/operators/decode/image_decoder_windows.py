@@ -22,17 +22,7 @@ CROP_ARGS = (
 
 def check_crop(spec: Spec) -> None:
     """Raise ValueError for invalid combinations and constants of :data:`CROP_ARGS`. Called by an operator's constructor."""
-    given = {name for name in ("crop", "crop_w", "crop_h", "crop_d") if spec.given(name)}
-    if ("crop_w" in given) != ("crop_h" in given):
-        raise ValueError("`crop_w` and `crop_h` must be given together")
-    if "crop_d" in given and "crop_w" not in given:
-        raise ValueError("`crop_d` must be given together with `crop_w` and `crop_h`")
-    if "crop" in given and len(given) > 1:
-        raise ValueError("`crop` cannot be combined with `crop_h`, `crop_w`, `crop_d`")
-    if "crop" in spec.constants:
-        _two(np.asarray(spec.constants["crop"]).reshape(1, -1))
-    if spec.constant("rounding") not in crop_rules.ROUNDINGS:
-        raise ValueError(f"`rounding` is {spec.constant('rounding')!r}; supported are {crop_rules.ROUNDINGS}")
+    crop_rules.check_window_arguments(spec)
     for name in ("crop_pos_x", "crop_pos_y", "crop_pos_z"):
         if name in spec.constants and not 0 <= spec.constants[name] <= 1:
             raise ValueError(f"`{name}` is {spec.constants[name]}, outside 0 to 1")
@@ -44,7 +34,7 @@ def crop_windows(spec: Spec, arguments: Arguments, extents: np.ndarray) -> tuple
     Raises SampleError for positions outside 0 to 1, ValueError for a `crop` of other than 2 or 3 values.
     """
     if arguments.given("crop"):
-        requested = _two(arguments.vectors("crop"))
+        requested = crop_rules.two_or_three(arguments.vectors("crop"))[:, -2:]  # A leading depth is ignored.
     else:
         requested = np.stack([arguments.scalars("crop_h"), arguments.scalars("crop_w")], axis=1)
     position = np.stack([arguments.scalars("crop_pos_y"), arguments.scalars("crop_pos_x")], axis=1)
@@ -54,13 +44,6 @@ def crop_windows(spec: Spec, arguments: Arguments, extents: np.ndarray) -> tuple
         raise SampleError(i, f"`crop_pos_{'yx'[axis]}` is {position[i, axis]:g}, outside 0 to 1")
     windows = crop_rules.window_shape(extents, requested)
     return crop_rules.window_anchor(extents, windows, position, spec.constant("rounding")), windows
-
-
-def _two(crop: np.ndarray) -> np.ndarray:
-    """(height, width) of `crop` values [samples, 2 or 3]. A leading depth is ignored."""
-    if crop.shape[1] not in (2, 3):
-        raise ValueError(f"`crop` should have 2 values (height, width), got {crop.shape[1]}")
-    return crop[:, -2:]
 
 
 def check_windows(anchors: np.ndarray, windows: np.ndarray, extents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

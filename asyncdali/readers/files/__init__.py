@@ -15,6 +15,7 @@ file.py, fits.py, nemo_asr.py and file_read.py are the operators; listed.py and 
                         Reads parts of WAV files without the interpreter
     reserved_memory.py  Memory that is reserved for the files of a batch before their sizes are known, so each file is read as soon as it is
                         open
+    table_reader.py     Base class of readers whose samples are the files of a table
 
 May import `readers.base` and `readers.remote`, and what `readers` may.
 """

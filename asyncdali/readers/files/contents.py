@@ -19,12 +19,12 @@ from ...errors import explained
 from ...operators.base import CompiledJob, Environment, HeadScan, PythonJob, SampleError, Spec, Step, Trait, no_explanation
 from ...sampling.order import OrderPosition
 from ...types import DALIDataType
-from ..base import Draw, Origin, ReaderOperator, place_aligned
-from ..digest import names_of
+from ..base import Draw, place_aligned
 from ..remote.remote import RemoteError, read_files
 from .file_table import FileTable
 from .file_tables import ADVISE_FILES, OPEN_FILES, READ_FILES
 from .reserved_memory import ExpectedSizes
+from .table_reader import TableReader
 
 if TYPE_CHECKING:
     from ...compiled.step import Compiled
@@ -208,13 +208,12 @@ _MOST_BYTES_TOGETHER = 128 << 20
 """Most bytes of files that are read together. All of these bytes stay in memory until the last batch is dropped."""
 
 
-class FileContentsReader(ReaderOperator):
+class FileContentsReader(TableReader):
     """Base class of readers whose first output is the bytes of a file. `discover` sets ``_table``."""
 
-    traits = ReaderOperator.traits | Trait.READS_TOGETHER | Trait.SCANS_HEADS
+    traits = TableReader.traits | Trait.READS_TOGETHER | Trait.SCANS_HEADS
 
     def __init__(self, spec: Spec, environment: Environment):
-        self._table: FileTable | None = None
         super().__init__(spec, environment)
         from ...compiled.step import compile_all
         from ..containers import record_kernels
@@ -232,30 +231,8 @@ class FileContentsReader(ReaderOperator):
         record_kernels.close_all.compile()
 
     @property
-    def table(self) -> FileTable:
-        """The files, after `discover`."""
-        assert self._table is not None
-        return self._table
-
-    @property
-    def any_remote(self) -> bool:
-        return self.table.remote
-
-    @property
     def in_order(self) -> bool:
         return self.may_wait or self._skips
-
-    def origin_of(self, index: int) -> Origin:
-        return Origin(self.table.name(index))
-
-    def origins_of(self, indices: Sequence[int]) -> list[Origin]:
-        return [Origin(name) for name in self.table.names(indices)]
-
-    def stretches(self, index: int) -> list[Origin]:
-        return [Origin(self.table.path(index))]
-
-    def identity(self) -> list[bytes | np.ndarray]:
-        return [names_of(self.table)]
 
     def read_contents(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that read these files. Returns the output.

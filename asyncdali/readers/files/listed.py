@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from ...batch import Batch
-from ...operators.base import Arg, Arguments, Environment, Iteration, Planned, Preparation, SampleError, Spec
-from ..base import Draw, Origin, ReaderOperator, Reading
+from ...operators.base import Arg, Arguments, Iteration, Planned, Preparation, SampleError
+from ..base import Draw, Reading
 from ..containers.indices import read_lines
-from ..digest import names_of
 from ..remote.remote import RemoteError, StandIns, folder_of, is_remote, read_files
 from .entries import ENTRY_ARGS, EntryRules
 from .file_table import FileTable, matcher, sorted_entries
+from .table_reader import TableReader
 
 
 def listing_args(file_filter: str) -> tuple[Arg, ...]:
@@ -55,31 +55,10 @@ def read_name_list(path: str) -> list[str]:
     return [os.fsdecode(line) for line in read_lines(path, "file list") if line.strip()]
 
 
-class ListedReader(ReaderOperator):
+class ListedReader(TableReader):
     """Base class of readers whose samples are files named by :func:`listing_args`."""
 
     pre_permute = True
-
-    def __init__(self, spec: Spec, environment: Environment):
-        self._table: FileTable | None = None
-        super().__init__(spec, environment)
-
-    @property
-    def table(self) -> FileTable:
-        assert self._table is not None
-        return self._table
-
-    def origin_of(self, index: int) -> Origin:
-        return Origin(self.table.name(index))
-
-    def origins_of(self, indices: Sequence[int]) -> list[Origin]:
-        return [Origin(name) for name in self.table.names(indices)]
-
-    def stretches(self, index: int) -> list[Origin]:
-        return [Origin(self.table.path(index))]
-
-    def identity(self) -> list[bytes | np.ndarray]:
-        return [names_of(self.table)]
 
     def discover(self) -> int:
         root, file_list, files = (self.spec.constant(name) for name in ("file_root", "file_list", "files"))
@@ -100,10 +79,6 @@ class ListedReader(ReaderOperator):
             raise RuntimeError(f"No files found. {f'The list {file_list!r} contains no files.' if file_list else f'Looked in {root!r}.'}")
         self._table = FileTable.of(names, np.zeros(len(names), np.int32), root or "")
         return len(names)
-
-    @property
-    def any_remote(self) -> bool:
-        return self.table.remote
 
     @property
     def in_order(self) -> bool:
