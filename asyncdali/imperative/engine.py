@@ -45,12 +45,12 @@ class ThreadCrew:
             found = self._engines.setdefault(device_id, CallEngine(self, device_id))
         return found
 
-    def workers(self) -> WorkerThreads | None:
-        """The threads besides the calling one; None: there are none."""
-        if self._workers is None and self.num_threads > 1:
+    def workers(self) -> WorkerThreads:
+        """The threads: as many as compute at a time if no caller takes part."""
+        if self._workers is None:
             with self._lock:
                 if self._workers is None:
-                    self._workers = WorkerThreads(self.num_threads - 1, self._name)
+                    self._workers = WorkerThreads(max(self.num_threads, 1), self._name)
         return self._workers
 
     def __del__(self) -> None:
@@ -94,7 +94,8 @@ class CallEngine:
 
     def share(self, job: CompiledSamples) -> None:
         """Do a job with the worker threads; it is over when this returns. Its error is not raised."""
-        share(job, self.crew.workers(), self.state())
+        others = self.num_threads - 1
+        share(job, self.crew.workers() if others else None, self.state(), others)
 
 
 def new_array(engine: CallEngine, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -56,7 +56,7 @@ class FusedProgram:
     def __init__(self, calls: Sequence[FusedCall], batch_size: int, num_threads: int, crew: ThreadCrew):
         options = PipelineOptions(batch_size=batch_size, num_threads=num_threads, device_id=None, enable_statistics=False)
         self._crew = crew  # its threads end with it
-        self._engine = Engine(options, "asyncdali-capture", lambda seed: nullcontext, crew.workers)
+        self._engine = Engine(options, "asyncdali-capture", lambda seed: nullcontext, crew.workers, only_plans=True)
         self._calls, self._size, self._runs = calls, batch_size, 0
         self._lock = threading.Lock()
         definition = Definition(None)  # type: ignore[arg-type]  # nothing here asks for the options of a pipeline

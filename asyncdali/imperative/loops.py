@@ -9,6 +9,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ..system import forks
+
 if TYPE_CHECKING:
     from .bricks import Brick
     from .engine import CallEngine
@@ -47,13 +49,16 @@ class Loop(Protocol):
 class _Loops(threading.local):
     def __init__(self) -> None:
         self.stack: list[Loop] = []
+        self.pid = forks.pid
 
 
 _loops = _Loops()
 
 
 def current_loop() -> Loop | None:
-    """The innermost captured loop of the calling thread that goes on."""
+    """The innermost captured loop of the calling thread that goes on. A forked child has no threads of its parent's loops."""
+    if _loops.pid != forks.pid:
+        _loops.stack, _loops.pid = [], forks.pid
     stack = _loops.stack
     while stack:
         if not stack[-1].ended:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ..sources.kinds import SourceKind, get_callback_from_source
+from ..system import forks
 from ..tensors import TensorListCPU, TensorListGPU
 from .calls import checked_size
 from .captures import CapturedLoop, already_made, entered
@@ -123,6 +124,7 @@ class ExternalSource:
         self._called = False
         self._loop: weakref.ReferenceType[SourceItems] | None = None
         self._recorded = CapturedLoop()
+        self._pid = forks.pid
 
     def __call__(self, *, batch_size: int | None = None) -> Any:
         """The next item: a Tensor (a list is one tensor) or a Batch, or a tuple of them.
@@ -263,6 +265,8 @@ class SourceItems:
             if self._pulled.error is None:
                 with contextlib.suppress(ValueError):  # a Batch of another size: its own step raises the error
                     self._work = self._work_of(self._pulled)
+        if source._pid != forks.pid:  # the threads of the loop are the parent's
+            source._pid, source._recorded = forks.pid, CapturedLoop()
         source._recorded.begin(work, self._work)
         made: tuple[Any, ...] = tuple(Batch._later(work, k) for k in range(len(work.declared)))
         return made[0] if source._count == 1 else made

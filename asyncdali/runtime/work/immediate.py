@@ -57,7 +57,8 @@ class Engine:
     """Memory and threads that the operators of a pipeline share. `seed` is the pipeline's seed; one is drawn if none was given.
 
     `calling(seed)` becomes the :attr:`Environment.calling` of its operators. The GPU is chosen for the first mixed or gpu operator.
-    `helpers` returns the helper threads, which the engine does not close; by default the engine starts its own.
+    `helpers` returns the helper threads, which the engine does not close; by default the engine starts its own. `only_plans`: the helpers
+    compute pixels, and the calling thread waits for them.
     """
 
     progress: Progress | None = None
@@ -66,7 +67,7 @@ class Engine:
 
     def __init__(
         self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]],
-        helpers: Callable[[], WorkerThreads | None] | None = None,
+        helpers: Callable[[], WorkerThreads | None] | None = None, only_plans: bool = False,
     ):  # fmt: skip
         from ...compiled import driver, places
 
@@ -84,7 +85,7 @@ class Engine:
         self.stream: CudaStream | None = None
         self._device = device_of(None)
         self._streams: list[CudaStream] = []
-        self._complete = share
+        self._complete = _leave_pixels if only_plans else share
         """Does a job of compiled code on the calling thread and on helpers."""
         self._chosen = self._closed = False
         self._transfers: dict[str, Immediate] = {}
@@ -225,12 +226,24 @@ def _error_of(job: Job) -> BaseException | None:
     return None
 
 
-def share(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
-    """Do a job of compiled code on the calling thread and on helpers. It is over when this returns. Its error is not raised."""
+def share(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState, most: int | None = None) -> None:
+    """Do a job of compiled code on the calling thread and on helpers. It is over when this returns. Its error is not raised.
+
+    `most`: the largest number of helpers; None: all may take part."""
     if helpers is None or job.count < 2:
         job.work_alone(state)
     else:
-        _finish(job, helpers, state)
+        _finish(job, helpers, state, most)
+
+
+def _leave_pixels(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
+    """:func:`share`, where the calling thread computes no pixels but those that are not worth waking another one."""
+    if helpers is None or not job.is_pixels:
+        share(job, helpers, state)
+    elif job.brief:
+        job.work_alone(state)
+    else:
+        _finish(job, helpers, None)
 
 
 def _share_beside_gpu(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
@@ -238,8 +251,8 @@ def _share_beside_gpu(job: CompiledSamples, helpers: WorkerThreads | None, state
     _finish(job, helpers if job.count > 1 else None, state)
 
 
-def _finish(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
-    """Work on a job until all threads and devices have reported its end, also after an interrupt."""
+def _finish(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState | None, most: int | None = None) -> None:
+    """Work on a job until all threads and devices have reported its end, also after an interrupt. Without a `state`, only wait."""
     done = threading.Event()
     job.finished = done.set
     # The last thread to leave the job reports its end. An interrupt of this thread between leaving and reporting would lose the end.
@@ -248,9 +261,11 @@ def _finish(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerSt
     try:
         with uninterrupted():
             if helpers is not None:
-                helpers.submit(job, job.count - 1)
+                others = job.count if state is None else job.count - 1
+                helpers.submit(job, others if most is None else min(others, most))
             offered = True
-            job.work(state)
+            if state is not None:
+                job.work(state)
         done.wait()
     except BaseException:  # an interrupt: no thread may work on memory that this call drops
         job.stop()

@@ -1,6 +1,8 @@
 """Captured loops: results, draws, states and errors are those of the plain loop, and calls are really computed ahead."""
 
 import gc
+import os
+import signal
 import threading
 import warnings
 import weakref
@@ -12,6 +14,7 @@ from PIL import Image
 import asyncdali.dynamic as ndd
 from asyncdali.codecs.jpeg import jpeg_kernels
 from asyncdali.imperative import bricks, captures, fused, loops
+from asyncdali.runtime.work import immediate
 
 pytestmark = pytest.mark.filterwarnings("ignore:capture")
 
@@ -620,3 +623,55 @@ def test_steps_that_are_alike_share_their_graphs(files, monkeypatch):
     monkeypatch.setattr(captures, "_graphs_of", lambda *given: planned.append(1) or graphs_of(*given))
     assert_equal_loops(files, training, epochs=20)
     assert 1 <= len(planned) <= 4
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_threads_of_the_context_compute_the_pixels_of_a_loop(photographs, monkeypatch, threads):
+    """Threads that compute ahead only plan, as a pipeline's stage thread does."""
+    jobs = []
+    finish = immediate._finish
+
+    def noted(job, helpers, state, most=None):
+        jobs.append((job.is_pixels, helpers.count, state))
+        finish(job, helpers, state, most)
+
+    monkeypatch.setattr(immediate, "_finish", noted)
+    with ndd.EvalContext(num_threads=threads):
+        run(photographs, training, True, epochs=3)
+    end_of_threads()
+    pixels = [job for job in jobs if job[0]]
+    assert pixels and all(job == (True, threads, None) for job in pixels)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["reader", "source"])
+def test_a_child_that_is_forked_in_the_body_computes_with_threads_of_its_own(photographs, kind):
+    arrays = [np.fromfile(path, np.uint8) for path in photographs]
+    if kind == "reader":
+        items = (item[0] for _ in range(9) for item in ndd.readers.File(files=photographs).next_epoch(batch_size=2, capture=True))
+    else:
+        batches = (ndd.batch(arrays[2 * k % 8 : 2 * k % 8 + 2]) for k in range(99))
+        items = iter(ndd.ExternalSource(batches).captured(2))
+
+    def body(encoded):
+        return content(ndd.resize(ndd.decoders.image(encoded), size=[50, 50]))
+
+    for _ in range(5):
+        body(next(items))
+    item = next(items)
+    loop = loops.current_loop()
+    loop._threads.shutdown()  # no thread holds a lock that the child would wait for
+    loop._threads = None
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            signal.alarm(60)
+            found = [body(item), *(body(next(items)) for _ in range(6))]
+            expected = [body(ndd.batch(arrays[2 * k % 8 : 2 * k % 8 + 2])) for k in range(5, 12)]
+            status = 0 if found == expected else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    body(item)
