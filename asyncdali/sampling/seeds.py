@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from .random_streams import _MASK32
@@ -38,9 +39,14 @@ def seed_sequence(entropy: Sequence[int], size: int) -> list[int]:
     return words
 
 
-def seed_table(pipeline_seed: int) -> list[int]:
+def seed_table(pipeline_seed: int) -> tuple[int, ...]:
     """The 1024 automatic operator seeds of a pipeline (32-bit values, given out in graph order, cyclically).
 
-    Only the low 32 bits of `pipeline_seed` matter. Takes about 2 ms; keep the table.
+    Only the low 32 bits of `pipeline_seed` matter. A table takes about 2 ms, and programs build many pipelines with the same seed.
     """
-    return seed_sequence([int(pipeline_seed) & _MASK32], SEED_TABLE_SIZE)
+    return _table(int(pipeline_seed) & _MASK32)
+
+
+@functools.lru_cache(maxsize=16)
+def _table(entropy: int) -> tuple[int, ...]:
+    return tuple(seed_sequence([entropy], SEED_TABLE_SIZE))

@@ -41,7 +41,9 @@ def nvjpeg(monkeypatch):
     return library
 
 
+@functools.cache
 def jpeg(seed, size=None, **options):
+    """A picture as a file, which cannot be written to."""
     rng = np.random.default_rng(seed)
     width, height = rng.integers(70, 120, 2).tolist() if size is None else size
     small = rng.integers(0, 255, (8, 8, 3), np.uint8)
