@@ -189,8 +189,7 @@ def test_an_application_is_not_started_in_place_of_an_interpreter(tmp_path, what
     assert not (tmp_path / "started").exists()
 
 
-@pytest.mark.parametrize("what", PROCESSES)
-def test_proxies_of_managers(tmp_path, what):
+def test_proxies_of_managers(tmp_path):
     """A fresh process connects to the manager of the program with the key of the program."""
     code = """
         import multiprocessing
@@ -210,13 +209,14 @@ def test_proxies_of_managers(tmp_path, what):
 
         if __name__ == "__main__":
             with multiprocessing.Manager() as manager:
-                shared = manager.dict()
-                plus_one = partial(counted, shared)
-                Source = partial(Counts, shared)
-                values(made(sys.argv[1]))
-                assert shared["seen"] >= 8, shared
+                for what in sys.argv[1:]:
+                    shared = manager.dict()
+                    plus_one = partial(counted, shared)
+                    Source = partial(Counts, shared)
+                    values(made(what))
+                    assert shared["seen"] >= 8, (what, shared)
     """
-    status, _, errors = run(code, what, folder=tmp_path)
+    status, _, errors = run(code, *PROCESSES, folder=tmp_path)
     assert status == 0, errors
 
 
@@ -275,23 +275,24 @@ def test_a_fork_while_another_thread_imports(tmp_path, what, ends):
     assert ("another thread imports slowly" in errors) is not ends
 
 
-@pytest.mark.parametrize("what", PROCESSES)
-def test_a_default_timeout_of_sockets(tmp_path, what):
+def test_a_default_timeout_of_sockets(tmp_path):
     """``socket.setdefaulttimeout`` does not end processes that wait for a message, such as those that make replacements."""
     code = """
         import os, signal, socket, time
-        socket.setdefaulttimeout(0.01)
-        pipe = made(sys.argv[1])
-        found = values(pipe, 2)
-        core = pipe._core.session
-        time.sleep(0.1)      # ten times the timeout passes; nothing is waited for
-        pid = core.parallel.pool.pids[0] if core.parallel is not None else core.engines.engines[0].pid
-        os.kill(pid, signal.SIGKILL)
-        found += values(pipe, 4)
-        socket.setdefaulttimeout(None)
-        assert found == values(made(sys.argv[1]), 6), found
+        for what in sys.argv[1:]:
+            socket.setdefaulttimeout(0.01)
+            pipe = made(what)
+            found = values(pipe, 2)
+            core = pipe._core.session
+            time.sleep(0.1)      # ten times the timeout passes; nothing is waited for
+            pid = core.parallel.pool.pids[0] if core.parallel is not None else core.engines.engines[0].pid
+            os.kill(pid, signal.SIGKILL)
+            found += values(pipe, 4)
+            pipe.close()
+            socket.setdefaulttimeout(None)
+            assert found == values(made(f"{what.partition('-')[0]}-fork"), 6), (what, found)
     """
-    status, _, errors = run(code, what, folder=tmp_path)
+    status, _, errors = run(code, *PROCESSES, folder=tmp_path)
     assert status == 0, errors
 
 
