@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 
@@ -107,13 +109,21 @@ KINDS = {
 }  # fmt: skip
 
 
+@functools.cache
+def encoded(name: str, **other: int) -> bytes:
+    """The contents of the file of a kind. Each is encoded once, because many tests read the same kinds."""
+    codec, options, rest = (*KINDS[name], {}, {})[:3]
+    with tempfile.TemporaryDirectory() as folder:
+        return Path(write(Path(folder) / name, codec, options, **{**rest, **other})).read_bytes()
+
+
 def made(path: Path, name: str, **other: int) -> str:
     """The file of a kind, with `other` arguments. Skips the test if this FFmpeg lacks the encoder or the container."""
-    codec, options, rest = (*KINDS[name], {}, {})[:3]
     try:
-        return write(path / name, codec, options, **{**rest, **other})
+        (path / name).write_bytes(encoded(name, **other))
+        return str(path / name)
     except (av.FFmpegError, av.codec.codec.UnknownCodecError, ValueError) as error:
-        pytest.skip(f"this FFmpeg cannot write {codec} into {name}: {error}")
+        pytest.skip(f"this FFmpeg cannot write {KINDS[name][0]} into {name}: {error}")
 
 
 def count_of(name: str) -> int:

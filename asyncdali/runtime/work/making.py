@@ -23,7 +23,7 @@ class Seeds:
 
     def __init__(self, seed: int | None):
         self.seed = secrets.randbits(62) if seed is None else int(seed)
-        self._table: list[int] | None = None
+        self._table: tuple[int, ...] | None = None
 
     def entry(self, index: int) -> int:
         if self._table is None:
