@@ -138,7 +138,7 @@ CHOSEN_RUNS = """
 
 @pytest.mark.parametrize("parts", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupts_at_chosen_places_of_run(parts):
-    done = run_script(RUNS + CHOSEN_RUNS, parts, *CASES, timeout=600, ASYNCDALI_COMPILE_AHEAD="0")
+    done = run_script(RUNS + CHOSEN_RUNS, parts, *CASES, timeout=600 if parts > 1 else 3600, ASYNCDALI_COMPILE_AHEAD="0")
     assert done.stdout == "nothing lost\n", done.stderr
     print(done.stderr)
 
