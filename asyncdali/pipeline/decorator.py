@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from ..data_node import DataNode
+from ..graph.node import Definition
 from ..options import option_names, unknown_option
 from .front import core_of
 from .pipeline import Pipeline
@@ -45,30 +46,36 @@ def pipeline_def(
             return DebugPipeline(function, args, function_arguments, rewrites, **options)
         pipeline = Pipeline(**options)
         with pipeline:
-            if rewrites:
-                from .conversion import trace
-
-                outputs = trace(core_of(pipeline).definition, function, args, function_arguments)
-            else:
-                outputs = function(*args, **function_arguments)
-        if isinstance(outputs, dict):
-            outputs = _named(pipeline, function, outputs)
-        if isinstance(outputs, tuple) or (isinstance(outputs, list) and outputs and all(isinstance(item, DataNode) for item in outputs)):
+            outputs = outputs_of(pipeline, core_of(pipeline).definition, function, args, function_arguments, rewrites)
+        if outputs is not None:
             pipeline.set_outputs(*outputs)
-        elif outputs is not None:
-            pipeline.set_outputs(outputs)
         return pipeline
 
     create._is_pipeline_def = True  # type: ignore[attr-defined]
     return create
 
 
-def _named(pipeline: Pipeline, function: Callable[..., object], outputs: dict[str, Any]) -> tuple[Any, ...]:
-    """The outputs of a graph function that returned {name: output}. The pipeline stores the names."""
-    if not outputs or not all(isinstance(name, str) for name in outputs):
-        raise TypeError(f"{function.__name__} returned a dict with the keys {list(outputs)}: expected names (str) of one or more outputs")
-    pipeline.output_names = tuple(outputs)
-    return tuple(outputs.values())
+def outputs_of(
+    pipeline: Pipeline, definition: Definition, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, Any],
+    rewrites: bool,
+) -> list[Any] | None:  # fmt: skip
+    """Call a graph function. Returns its outputs; None: it has returned None. The pipeline gets the names of a dictionary.
+
+    `rewrites`: conditions may be nodes. TypeError for a dictionary without outputs, or with other keys than texts."""
+    if rewrites:
+        from .conversion import trace
+
+        returned = trace(definition, function, args, kwargs)
+    else:
+        returned = function(*args, **kwargs)
+    if isinstance(returned, dict):
+        if not returned or not all(isinstance(name, str) for name in returned):
+            raise TypeError(
+                f"{function.__name__} returned a dict with the keys {list(returned)}: expected names (str) of one or more outputs"
+            )
+        pipeline.output_names, returned = tuple(returned), tuple(returned.values())
+    nodes = isinstance(returned, list) and returned and all(isinstance(item, DataNode) for item in returned)
+    return None if returned is None else list(returned) if nodes or isinstance(returned, tuple) else [returned]
 
 
 def _route(function: Callable[..., object], kwargs: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -23,16 +23,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ...data_node import DataNode
-from ...errors import OperatorError, OperatorTypeError
+from ...errors import OperatorTypeError
 from ...graph import context
 from ...graph.constants import output_constant
 from ...options import PipelineOptions
 from ...runtime.work.immediate import Engine, repeated
+from ...runtime.work.output_lists import mismatch
 from ...tensors import TensorListCPU, TensorListGPU
 from ...tensors.lists import cpu_list
 from ..closing import close_at_exit
-from ..conversion import check_convertible, trace
+from ..conversion import check_convertible
 from ..core import Core
+from ..decorator import outputs_of
 from ..pipeline import Pipeline
 from .definition import DataNodeDebug, DebugDefinition
 
@@ -169,14 +171,14 @@ class DebugPipeline(Pipeline):
         args, kwargs = self._arguments
         definition = self._core.debugged
         with context.Defining(self, definition):
-            returned = trace(definition, self._function, args, kwargs) if self._rewrites else self._function(*args, **kwargs)
+            returned = outputs_of(self, definition, self._function, args, kwargs, self._rewrites)
             if returned is None:
-                self.define_graph()  # raises the error for missing outputs
-            if isinstance(returned, dict):
-                self.output_names, returned = tuple(returned), tuple(returned.values())
-            nodes = isinstance(returned, list) and bool(returned) and all(isinstance(item, DataNode) for item in returned)
-            outputs = [self._output(item, k) for k, item in enumerate(returned if nodes or isinstance(returned, tuple) else [returned])]
-        self._check(outputs)
+                returned = self.define_graph()  # raises the error for missing outputs
+            outputs = [self._output(item, k) for k, item in enumerate(returned)]
+        declared = [self._core.options.expected(f"output_{fact}", len(outputs)) for fact in ("dtype", "ndim", "layout")]
+        error = mismatch([item._batch for item in outputs], *declared)
+        if error is not None:
+            raise error
         return tuple(outputs)
 
     def _output(self, value: object, index: int) -> TensorListCPU | TensorListGPU:
@@ -189,15 +191,6 @@ class DebugPipeline(Pipeline):
             return value
         array, dtype = output_constant(value, index)
         return cpu_list(repeated(np.asarray(array), dtype, "", self._core.debugged.size()))
-
-    def _check(self, outputs: list[Any]) -> None:
-        """Raise RuntimeError if outputs differ from the declaration."""
-        options, count = self._core.options, len(outputs)
-        for fact, what in (("dtype", "type"), ("ndim", "number of dimensions"), ("layout", "layout")):
-            for index, (output, wanted) in enumerate(zip(outputs, options.expected(f"output_{fact}", count), strict=True)):
-                found = output.dtype if fact == "dtype" else getattr(output, fact)()
-                if wanted is not None and found != wanted:
-                    raise OperatorError(f"Output {index} has an unexpected {what}: expected {wanted!s}, got {found!s}")
 
     def reset(self) -> None:
         """Start the next epoch after the end of the data. Otherwise do nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...batch import Batch
@@ -52,15 +53,21 @@ class OutputLists:
 
     def mismatch(self, outputs: list[Batch]) -> OperatorError | None:
         """The error if an output is not what the user has declared."""
-        for index, batch in enumerate(outputs):
-            dtype, ndim, layout = self.dtypes[index], self.ndims[index], self.layouts[index]
-            found: tuple[str, str] | None = None
-            if dtype is not None and batch.dtype != dtype:
-                found = ("type", f"expected {dtype}, got {batch.dtype!s}")
-            elif ndim is not None and batch.ndim != ndim:
-                found = ("number of dimensions", f"expected {ndim}, got {batch.ndim}")
-            elif layout is not None and batch.layout != layout:
-                found = ("layout", f"expected {layout!r}, got {batch.layout!r}")
-            if found:
-                return OperatorError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
-        return None
+        return mismatch(outputs, self.dtypes, self.ndims, self.layouts)
+
+
+def mismatch(
+    outputs: Sequence[Batch], dtypes: Sequence[object], ndims: Sequence[object], layouts: Sequence[object]
+) -> OperatorError | None:  # fmt: skip
+    """The error if an output has not the type, number of dimensions or layout that was declared of it; None: nothing was declared."""
+    for index, (batch, dtype, ndim, layout) in enumerate(zip(outputs, dtypes, ndims, layouts, strict=True)):
+        found: tuple[str, str] | None = None
+        if dtype is not None and batch.dtype != dtype:
+            found = ("type", f"expected {dtype}, got {batch.dtype!s}")
+        elif ndim is not None and batch.ndim != ndim:
+            found = ("number of dimensions", f"expected {ndim}, got {batch.ndim}")
+        elif layout is not None and batch.layout != layout:
+            found = ("layout", f"expected {layout!r}, got {batch.layout!r}")
+        if found:
+            return OperatorError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
+    return None
