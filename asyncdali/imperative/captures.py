@@ -9,7 +9,7 @@ is work in vain. Nothing moves ahead but predictions: readers and generators mov
 An input counts as the same if the program has not got its memory: values that were read, viewed or handed to another library are
 computed with at the call, because they may have been changed. Operators that read or write files are called at the call.
 
-Two threads work in turns, so that a step is planned while the processors compute the pixels of the step before.
+Two threads plan in turns, so that a step is planned while the threads of the context compute the pixels of the step before.
 
 A loop that did not ask for it (mode `eager`, a body with long calls) is computed ahead only while two steps in a row are alike, and no
 more after :data:`_MOST_WASTED` steps whose predictions were not all taken.

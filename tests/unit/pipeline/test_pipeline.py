@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
 import threading
 import warnings
 import weakref
@@ -89,7 +90,9 @@ def test_exec_dynamic(options, dynamic):
 def test_a_pipeline_without_a_device_needs_no_cuda(monkeypatch):
     import ctypes
 
-    def refuse(name, *args):
+    def refuse(name, mode=ctypes.DEFAULT_MODE):
+        if mode & os.RTLD_NOLOAD:  # the question whether the library is loaded
+            raise OSError(f"{name} is not loaded")
         raise AssertionError(f"library {name} was loaded")
 
     monkeypatch.setattr(ctypes, "CDLL", refuse)
