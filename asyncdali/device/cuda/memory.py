@@ -30,7 +30,7 @@ import sys
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -173,9 +173,10 @@ class DeviceBuffer(BlockOwner):
     ready     event after the work that fills it; None until that work is queued
     stream    handle of the stream of that work
     readers   handles of all streams that use it, except for work that is known to be before an event (:meth:`used`)
+    before    with `at_once` (:meth:`DevicePool.allocate`): events behind all earlier work that uses the memory
     """
 
-    __slots__ = ("__weakref__", "_behind", "_block", "_pid", "_returned", "address", "readers", "ready", "size", "stream")
+    __slots__ = ("__weakref__", "_behind", "_block", "_pid", "_returned", "address", "before", "readers", "ready", "size", "stream")
 
     def __init__(self, block: Addressed, returned: deque[Any], size: int, stream: int):
         self._block = block
@@ -186,6 +187,7 @@ class DeviceBuffer(BlockOwner):
         self.stream = stream
         self.readers = {stream}
         self.ready: CudaEvent | None = None
+        self.before: Sequence[CudaEvent] = ()
         self._behind: _Behind = []
 
     @property
@@ -234,20 +236,39 @@ class DevicePool:
         self.ahead = 1
         """See :class:`BufferPool`."""
 
-    def allocate(self, size: int, commands: Commands) -> DeviceBuffer:
-        """`size` uninitialised bytes for the next commands in `commands`. The DeviceMemoryError names the request and the pool."""
+    def allocate(self, size: int, commands: Commands, at_once: bool = False) -> DeviceBuffer:
+        """`size` uninitialised bytes for the next commands in `commands`. The DeviceMemoryError names the request and the pool.
+
+        `at_once`: for a library that writes when it is called, not in the order of a stream. If no free block is idle and the pool may not
+        grow, ``before`` has the events that the host must wait for before the call.
+        """
         stream = commands.stream
         with self._lock:
             if self._returned:
                 self._collect()
-            block, pending = self._take(size_class(size), stream)
+            block, pending = self._take(size_class(size), None if at_once else stream)
+            if at_once and block is not None and pending:
+                block, pending = self._idle_in_place_of(block, pending, size)
             if block is None:
                 block = self._grow(size)
         buffer = DeviceBuffer(block, self._returned, size, stream)
         if pending:
             buffer._behind = pending
+            if at_once:
+                buffer.before = [event for _, event in pending]
             commands.behind(buffer, [event for other, event in pending if other != stream])
         return buffer
+
+    def _idle_in_place_of(self, block: MemoryBlock, behind: _Behind, size: int) -> tuple[MemoryBlock, _Behind]:
+        """A new block in place of a `block` in use, if the pool has fewer than `ahead` of them. Otherwise the same block."""
+        if sum(self._made[known] for known in self._sizes_for(size_class(size))) >= self.ahead:
+            return block, behind
+        try:
+            idle = self._grow(size)
+        except DeviceMemoryError:
+            return block, behind
+        self._put_back(block, behind)
+        return idle, []
 
     def reserve(self, size: int) -> None:
         """Make sure that a block for `size` bytes is free. DeviceMemoryError as in :meth:`allocate`."""
@@ -285,8 +306,8 @@ class DevicePool:
             log.debug("stream %s cannot be waited for: %s", stream, error)
             return None
 
-    def _take(self, wanted: int, stream: int) -> tuple[MemoryBlock | None, _Behind]:
-        """A free block of this class or of a larger one (`largest_for`), and the events that `stream` must wait for.
+    def _take(self, wanted: int, stream: int | None) -> tuple[MemoryBlock | None, _Behind]:
+        """A free block of this class or of a larger one (`largest_for`), and the events that `stream` (None: the host) must wait for.
 
         A block without events is preferred; then the block that was released first."""
         first: deque[tuple[MemoryBlock, _Behind]] | None = None

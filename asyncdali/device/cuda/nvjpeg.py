@@ -1,7 +1,8 @@
 """JPEG decoders of a GPU through nvJPEG's batched interface: its JPEG engines and its multiprocessors.
 
 nvJPEG writes pictures when it is called, before earlier work of the stream has run that may still read this memory (a fifth of the pictures
-on an H100, driver 580). So the thread that calls nvJPEG waits until the targets are free (docs/gpu.md).
+on an H100, driver 580). So the thread that calls nvJPEG waits until the targets are free (docs/gpu.md). Targets are idle
+memory where the pool has some or may grow; otherwise the thread waits for the events of this memory, not for whole streams.
 
 nvJPEG's call for a batch on the engines spins until they have almost finished. So a separate thread makes the call, and only the iteration
 whose pictures it decodes waits for that thread. The thread never enters the interpreter: the engines start the next batch while another
@@ -17,7 +18,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -61,9 +62,6 @@ class Files(NamedTuple):
     rows: np.ndarray
     images: np.ndarray
     space: int
-
-
-Targets: TypeAlias = "tuple[DeviceBuffer, CudaEvent]"
 
 
 class DecodedImages:
@@ -241,11 +239,12 @@ class BatchDecoder:
                 library.call("DecodeBatchedPreAllocate", self._handle, state.state, batch, *sizes, _444, nvjpeg.OUTPUT_RGBI)
 
     def start(
-        self, files: Files, bgr: bool, targets: Targets | None = None, then: Callable[[], None] | None = None, joint: Joint | None = None
-    ) -> DecodedImages:
+        self, files: Files, bgr: bool, targets: DeviceBuffer | None = None, then: Callable[[], None] | None = None,
+        joint: Joint | None = None,
+    ) -> DecodedImages:  # fmt: skip
         """Decode JPEGs.
 
-        targets    the target buffer, and an event after which it may be written; default: own memory
+        targets    the target buffer, allocated with `at_once`; default: own memory
         then       see :class:`DecodedImages`
         joint      jobs that are reported together with this one
 
@@ -280,17 +279,18 @@ class BatchDecoder:
             warn(f"{reason}; the CPU decoded it", RuntimeWarning)
 
     def _queue(
-        self, state: _State, result: DecodedImages, files: Files, output: int, targets: Targets | None, joint: Joint | None
+        self, state: _State, result: DecodedImages, files: Files, output: int, targets: DeviceBuffer | None, joint: Joint | None
     ) -> None:
         commands = Commands(self._device.driver, state.stream)
         if targets is None:
-            buffer = self._device.pool.allocate(files.space, commands)
+            buffer = self._device.pool.allocate(files.space, commands, at_once=True)
             files.images["channel"][:, 0] += np.uint64(buffer.address)
             files.rows[:] += buffer.address
         else:
-            buffer, free = targets
+            buffer = targets
             buffer.readers.add(state.stream)
-            commands.wait(free)
+        for event in buffer.before:  # of all streams: not even work of this stream is over when nvJPEG is called
+            commands.wait(event)
         library, handle, decoder = self._library, self._number, state.number
         marks = _Marks(self._device, files.rows, commands)
         commands.settle(self._device.events.new())  # nvJPEG's writes do not wait for earlier work of the stream

@@ -50,8 +50,8 @@ class SplitDecode:
         """Whether the time of each part is measured."""
         return self._plan.balance is not None
 
-    def start(self, device: CudaDevice, commands: Commands, joint: Joint | None) -> list[tuple[BuiltOperator, Step]]:
-        """Start the GPU's decoders on their parts and return the steps for the rest. `commands` go to the stream that makes the batch.
+    def start(self, device: CudaDevice, joint: Joint | None) -> list[tuple[BuiltOperator, Step]]:
+        """Start the GPU's decoders on their parts and return the steps for the rest.
 
         The ends of the parts are reported together with the other jobs of `joint`; None: one by one.
         """
@@ -63,10 +63,11 @@ class SplitDecode:
         for lane in plan.lanes:
             data, lengths, rows, images, space = plan.files(lane)
             files = Files(data, lengths, rows, images.view(IMAGE), space)
-            # Whole images are decoded into the batch's memory; the event orders the decoder behind its earlier users.
-            targets = None if files.space else (self._batch.memory_owner, device.events.last(commands))
+            targets = None if files.space else self._batch.memory_owner  # whole images are decoded into the batch's memory
             then = functools.partial(self._share.over, "engines") if self._share is not None and lane.decoder.engines else None
             self.images.append(lane.decoder.start(files, plan.bgr, targets, then, joint))
+        if plan.lanes:
+            self._batch.memory_owner.before = ()  # each lane has its waits
         return self._by_host(device)
 
     def host_over(self) -> None:

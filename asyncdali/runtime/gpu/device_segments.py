@@ -160,7 +160,7 @@ class DeviceSegmentRun(SegmentRun):
     def _plan(self, built: BuiltOperator, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         if built.is_transfer:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
-        planned = super()._plan(built, inputs, arguments, iteration)
+        planned, by_decoders = super()._plan(built, inputs, arguments, iteration), False
         if built.hands_out_samples:
             self._split.update(id(batch.addresses) for batch in inputs)
         if planned.steps and any(step.launches is None for step in planned.steps):
@@ -170,6 +170,7 @@ class DeviceSegmentRun(SegmentRun):
                     "ASYNCDALI_DEVICE=host"
                 )
             split = [step for step in planned.steps if step.hardware is not None]
+            by_decoders = any(step.hardware is not None and step.hardware.lanes for step in split)
             if split:
                 self._decoded.append(SplitDecode(built, split[0], planned.outputs[0], self._rows(built)))
             else:
@@ -177,7 +178,7 @@ class DeviceSegmentRun(SegmentRun):
         planned.outputs = [self._on_device(batch) for batch in planned.outputs]
         for batch in planned.outputs:
             if batch.owner is None and batch.alias_of is None:
-                self._find_place(batch)
+                self._find_place(batch, by_decoders)
         if built.is_input:
             self._order(planned.outputs[0])
         return planned
@@ -200,17 +201,17 @@ class DeviceSegmentRun(SegmentRun):
             return batch
         return self._moved(batch, "gpu")
 
-    def _find_place(self, batch: Batch) -> None:
+    def _find_place(self, batch: Batch, by_decoders: bool) -> None:
         if any(batch is made for made in self._by_host):
             batch.reserve(self._device.staging.allocate)
         else:
-            self._to_device(batch)
+            self._to_device(batch, by_decoders)
 
     def _place(self, fresh: Fresh) -> tuple[Slots, int]:
         return [], 0  # device memory was assigned before
 
-    def _to_device(self, batch: Batch) -> None:
-        """Device memory for a batch. The addresses are written into the batch's own array."""
+    def _to_device(self, batch: Batch, at_once: bool = False) -> None:
+        """Device memory for a batch. The addresses are written into the batch's own array. `at_once`: see ``DevicePool.allocate``."""
         extents, addresses = batch.extents, address_of(batch.addresses)
         if extents is None:
             shapes = np.ascontiguousarray(batch.shapes, np.int64)
@@ -221,7 +222,7 @@ class DeviceSegmentRun(SegmentRun):
                 size = lay_out(*given, _ANY_SIZE, addresses)
         else:
             size = extents.total
-        buffer = self._device.pool.allocate(size, self._commands)
+        buffer = self._device.pool.allocate(size, self._commands, at_once)
         self._made.append(buffer)
         to_addresses(addresses if extents is None else address_of(extents.offsets), len(batch), buffer.address, addresses)
         batch.owner, batch.contiguous = buffer, True
@@ -239,7 +240,7 @@ class DeviceSegmentRun(SegmentRun):
         self._joint = joint = self._new_joint()
         try:
             for decode in self._decoded:
-                by_host.extend(decode.start(self._device, self._commands, joint))
+                by_host.extend(decode.start(self._device, joint))
             yield from super()._pixels(by_host, fresh, slots, scratch, timed)
         finally:
             self._leave_joint()

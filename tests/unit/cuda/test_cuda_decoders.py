@@ -20,7 +20,7 @@ from asyncdali import fn, pipeline_def, types
 from asyncdali.__main__ import main
 from asyncdali.codecs.jpeg import jpeg_kernels, progressive, window_decoding
 from asyncdali.codecs.jpeg.jpeg_tables import CPU
-from asyncdali.device.cuda import nvjpeg_library
+from asyncdali.device.cuda import memory, nvjpeg_library
 from asyncdali.operators.decode import image_decoder, image_decoder_lanes
 from asyncdali.operators.decode.image_decoder_lanes import Encoded
 from asyncdali.operators.decode.lane_balance import Balance
@@ -530,11 +530,46 @@ def test_writes_behind_an_incomplete_batch_do_no_harm(nvjpeg, fault):
                 np.testing.assert_array_equal(x, np.array(y))
 
 
+@pytest.mark.parametrize("operator", [fn.decoders.image, fn.decoders.image_random_crop], ids=["whole", "windows"])
+@pytest.mark.parametrize("decoder", ["hardware", "hybrid", "shared", "all"])
+def test_each_call_of_nvjpeg_waits_for_the_work_on_its_targets(nvjpeg, monkeypatch, decoder, operator):
+    """On the device nothing else waits for these events, so each that is over was waited for."""
+    data = [jpeg(k) for k in range(8)]
+    allocate, asked = memory.DevicePool.allocate, []
+
+    def in_use(pool, size, commands, at_once=False):
+        buffer = allocate(pool, size, commands, at_once)
+        if at_once:
+            event = pool._events.record(stream)
+            assert not event.done()
+            asked.append(event)
+            buffer.before = [*buffer.before, event]
+        return buffer
+
+    @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5, prefetch_queue_depth=2)
+    def graph():
+        return operator(fn.external_source(lambda info: data[info.idx_in_batch], batch=False), device="mixed", decoder=decoder)
+
+    nvjpeg.driver.use(0)
+    stream = nvjpeg.driver.stream_create()
+    monkeypatch.setattr(memory.DevicePool, "allocate", in_use)
+    with graph() as pipe:
+        for _ in range(4):
+            pipe.run()
+        pipe._core.session.wait_all()
+    lanes = [event.done() for event in asked]
+    assert sum(lanes) >= 4 and (operator is fn.decoders.image_random_crop or all(lanes))
+
+
 @pytest.mark.parametrize("decoder", ["hardware", "hybrid", "shared"])
 @pytest.mark.parametrize("ignores_waits", [False, True], ids=["early and late", "early"])
-def test_a_decoder_that_writes_early_does_no_harm(nvjpeg, decoder, ignores_waits):
+@pytest.mark.parametrize("spare", [False, True], ids=["no idle memory", "idle memory"])
+def test_a_decoder_that_writes_early_does_no_harm(nvjpeg, monkeypatch, decoder, ignores_waits, spare):
     """nvJPEG's call writes pictures before earlier work of the stream has run. This work may still read the memory of an older batch."""
     nvjpeg.ignores_waits = ignores_waits
+    if not spare:  # the pool has no block that is idle, and may not grow
+        monkeypatch.setattr(memory, "more_ahead", lambda block, made, ahead: 0)
+        monkeypatch.setattr(memory.DevicePool, "_idle_in_place_of", lambda pool, block, behind, size: (block, behind))
     data = [jpeg(k) for k in range(16)]
 
     @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5, prefetch_queue_depth=3)

@@ -259,6 +259,40 @@ def test_memory_in_a_cycle_of_garbage_is_returned_and_not_freed(cuda):
     assert pool.allocate(1000, Commands(cuda, stream)).address == address
 
 
+def test_memory_that_is_written_at_once_is_idle_or_names_its_events(cuda):
+    """A library that writes when it is called gets a block without work, also without work of the same stream. The pool may grow for that,
+    up to `ahead` blocks; then the caller gets the events of all streams."""
+    cuda.use(0)
+    events = Events(cuda, 0)
+    pool = DevicePool(cuda, 0, events)
+    pool.ahead = 2
+    own, other = cuda.stream_create(), cuda.stream_create()
+
+    def used(block):
+        """Give the block back while work of two streams uses it."""
+        for stream in (own, other):
+            block.used(stream, events.record(stream))
+        block.readers = set()
+        return block.address
+
+    def taken():
+        return pool.allocate(1 << 26, Commands(cuda, own), at_once=True)
+
+    places = set()
+    for _ in range(3):  # the second allocation grows the pool by a spare block, too
+        buffer = taken()
+        assert list(buffer.before) == [] and buffer.address not in places
+        places.add(used(buffer))
+        del buffer
+    assert pool.allocations == 3
+    buffer = taken()
+    assert pool.allocations == 3 and len(buffer.before) == 2 and buffer.address in places
+    del buffer
+    for stream in (own, other):
+        cuda.stream_synchronize(stream)
+    assert list(taken().before) == [] and pool.allocations == 3
+
+
 def test_streams_and_events_of_closed_pipelines_are_used_again(cuda):
     for _ in range(6):
         pipe = pictures()
