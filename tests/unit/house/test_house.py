@@ -637,7 +637,7 @@ IR_GENERATORS = (["context", "builder", "signature", "args"], ["context", "build
 """Arguments of a function that generates LLVM IR for Numba."""
 
 
-ANY_SHARE = 0.119
+ANY_SHARE = 0.12
 """Share of the functions with annotations that have `Any` in one of them. The number may only fall. Modules whose functions Numba compiles
 or that generate LLVM IR are left out: Numba and llvmlite have no types."""
 
