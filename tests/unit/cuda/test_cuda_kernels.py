@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -387,3 +388,58 @@ def test_transposes_in_lines(dtype):
     lines = [rng.integers(0, 200, int(n)).astype(dtype) for n in (1, 1000, 17, 0, 333)]
     assert_close(*both("cat", lines, more=(lines[::-1],)))
     assert_close(*both("pad", lines))
+
+
+# --- how kernels run on the host
+
+BARRIERS = """
+import sys
+from pathlib import Path
+import numpy as np
+from asyncdali.device.launch import Kernel
+from asyncdali.extending.testing import host_kernel
+
+kernel = Kernel(Path("barriers.cu"), sys.argv[1])
+found = np.zeros((3, 8), np.int64)
+table = np.array([found.ctypes.data], np.int64)
+for _ in range(2):
+    host_kernel(kernel)(table.ctypes.data, 3, 1, 8, 0)
+print(found.tolist())
+"""
+
+BARRIER_KERNELS = """#include "kernel.cuh"
+
+// Each thread adds the numbers of its right neighbours, which are written before the barrier.
+KERNEL turned(const int64 *context) {
+    __shared__ int64 numbers[8];
+    int64 *out = (int64 *)context[0] + blockIdx.x * 8;
+    for (int turn = 0; turn < 3; ++turn) {
+        numbers[threadIdx.x] = 10 * blockIdx.x + threadIdx.x + turn;
+        __syncthreads();
+        out[threadIdx.x] += numbers[(threadIdx.x + 1) % 8];
+        __syncthreads();
+    }
+}
+
+KERNEL missed(const int64 *) {
+    if (threadIdx.x != 5) __syncthreads();
+}
+"""
+
+
+@pytest.mark.parametrize("flags", ["", "-O1 -D_FORTIFY_SOURCE=2"], ids=["plain", "fortified"])
+def test_threads_of_a_block_meet_at_barriers(tmp_path, flags):
+    """Blocks, launches and threads take turns on the same stacks. Some systems compile with _FORTIFY_SOURCE, which forbids jumps."""
+    (tmp_path / "barriers.cu").write_text(BARRIER_KERNELS)
+    environment = {**os.environ, "ASYNCDALI_KERNEL_FLAGS": flags, "TMPDIR": str(tmp_path)}
+    environment.pop("LD_PRELOAD", None)  # of AddressSanitizer
+
+    def run(entry):
+        command = [sys.executable, "-c", BARRIERS, entry]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+
+    done = run("turned")
+    expected = [[2 * sum(10 * block + (k + 1) % 8 + turn for turn in range(3)) for k in range(8)] for block in range(3)]
+    assert done.stdout == f"{expected}\n", done.stderr
+    done = run("missed")
+    assert done.returncode == -signal.SIGABRT and "1 of 8 threads of a block ended before a barrier" in done.stderr, done.stderr
