@@ -2,7 +2,8 @@
 
 A pooled array's base is a :class:`PooledBuffer`, which every view given to the user (numpy, DLPack, torch) keeps alive. When the last
 view is dropped, the finaliser appends the raw memory to a deque and does nothing else, because it may run on any thread at any time. The
-pool takes the memory back at the next allocation. Allocation never waits: if all memory is in use, the pool grows.
+pool takes the memory back at the next allocation. Allocation never waits: if all memory is in use, the pool grows. A closed pool keeps no
+memory: what is free is freed with :meth:`BufferPool.close`, the rest with the last view.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from asyncdali_workers import limits
@@ -21,6 +23,18 @@ from ..system import forks
 SMALL = 64 * 1024
 """Smaller blocks are allocated by the C library."""
 _FEW, _TABLES = 32 << 20, 1 << 20
+
+
+class Returned(deque[Any]):
+    """What finalisers give back to a pool. Once the pool is closed, they drop it at once, because no allocation may follow."""
+
+    closed = False
+
+    def give(self, item: object) -> None:
+        """Called by finalisers."""
+        self.append(item)
+        if self.closed:
+            self.clear()
 
 
 class BlockOwner:
@@ -35,7 +49,7 @@ class PooledBuffer(BlockOwner):
 
     __slots__ = ("__weakref__", "_memory", "_pid", "_returned", "address", "nbytes")
 
-    def __init__(self, memory: np.ndarray, returned: deque[np.ndarray], size: int):
+    def __init__(self, memory: np.ndarray, returned: Returned, size: int):
         self._memory = memory
         self._returned = returned
         self._pid = forks.pid
@@ -49,7 +63,7 @@ class PooledBuffer(BlockOwner):
     def __del__(self) -> None:
         # In a forked child the pool's memory belongs to the parent's pool, so the child does not touch it.
         if forks.pid == self._pid:
-            self._returned.append(self._memory)
+            self._returned.give(self._memory)
 
 
 def size_class(size: int) -> int:
@@ -102,7 +116,7 @@ class BufferPool:
         self._spare = spare
         self.ahead = ahead
         self._made: Counter[int] = Counter()  # number of blocks by size, with `ahead`
-        self._returned: deque[np.ndarray] = deque()
+        self._returned = Returned()
         self._free: dict[int, list[np.ndarray]] = {}
         self._lock = threading.Lock()
         self._age: deque[int] = deque()
@@ -136,11 +150,24 @@ class BufferPool:
         block = roomy_class(size)
         memory = self._grown(block)
         self._made[block] += 1
+        if self._returned.closed:
+            return memory
         with contextlib.suppress(MemoryError):  # these blocks are only spare
             for _ in range(more_ahead(block, self._made[block], self.ahead)):
                 self._put_back(self._grown(block))
                 self._made[block] += 1
         return memory
+
+    def close(self) -> None:
+        """Free the free blocks. Those in use are freed with their last views. Later allocations are kept by nobody."""
+        with self._lock:
+            self._returned.closed = True
+            self._collect()
+            self.allocated_bytes -= self.free_bytes
+            self.free_bytes = 0
+            self._free.clear()
+            self._age.clear()
+            self._made.clear()
 
     def reserve(self, size: int) -> None:
         """Make sure that a block for `size` bytes is free (a sizing hint)."""
@@ -153,7 +180,7 @@ class BufferPool:
         while isinstance(buffer, np.ndarray):
             buffer = buffer.base
         if isinstance(buffer, PooledBuffer) and buffer._returned is self._returned:
-            buffer._returned = deque()
+            buffer._returned = Returned()
             with self._lock:
                 self.allocated_bytes -= len(buffer._memory)
 

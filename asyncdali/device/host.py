@@ -29,10 +29,8 @@ class HostDevice:
 
     parts: tuple[DevicePart, ...] = ()
 
-    @property
-    def pinned(self) -> BufferPool:
-        """A new pool."""
-        return BufferPool()
+    def __init__(self) -> None:
+        self.pinned = BufferPool()
 
     def expect(self, depth: int) -> None:
         """Its memory is not allocated ahead."""
@@ -46,6 +44,10 @@ class HostDevice:
 
     def complete(self, batches: Sequence[Batch]) -> None:
         """An iteration that is finished has made its batches."""
+
+    def release(self) -> None:
+        """Free its memory that nobody uses, and keep none from now on. Its threads and streams have ended."""
+        self.pinned.close()
 
     def stream(self, name: str) -> HostStream:
         return HostStream(name)

@@ -166,6 +166,7 @@ class CudaDevice:
         self.memory = CudaMemory(self)
         self.parts: list[Any] = []
         """Objects to be closed with the pipeline: decoders with threads."""
+        self._lent: weakref.WeakSet[FedArrays] = weakref.WeakSet()
         self._reporter: WorkerThreads | Reports | None = None
         self._functions: dict[Kernel | Code, Any] = {}
         self._compiling = threading.Lock()
@@ -261,7 +262,17 @@ class CudaDevice:
 
     def fed_arrays(self) -> FedArrays:
         """Accepts the user's arrays for a pipeline's external inputs."""
-        return FedArrays(self)
+        made = FedArrays(self)
+        self._lent.add(made)
+        return made
+
+    def release(self) -> None:
+        """Free its memory that nobody uses, and keep none from now on. Its threads and streams have ended."""
+        with self.entered():
+            for arrays in self._lent:
+                arrays.settle()
+            for pool in (self.pool, self.pinned, self.staging):
+                pool.close()
 
     def function(self, kernel: Kernel | Code) -> Any:
         """The compiled kernel. It is compiled at the first request."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from ...batch import Batch, from_numpy_dtype
 from ...types.conversions import FROM_DTYPE
+from ..buffers import Returned
 from .arrays import DeviceArray
 from .commands import Commands
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer
@@ -61,7 +61,7 @@ class FedArrays:
         self._device = device
         self._driver = device.driver
         self._handle = device.copy_stream
-        self._returned: deque[tuple[Any, set[int], Any]] = deque()
+        self._returned = Returned()
         self._kept: list[tuple[Any, list[CudaEvent]]] = []
         self._lock = threading.Lock()  # protects _kept: several threads may feed
 
@@ -103,7 +103,7 @@ class FedArrays:
         for index in places.devices:
             self._check_index(index)
         with self._device.entered():
-            self._settle()
+            self.settle()
             source = Batch(places.shapes, kind, "", places.addresses, device="gpu")
             # All of CuPy's arrays name the current stream.
             lender = self._named(values[0], array_interface(values[0])) if stream is None else stream
@@ -121,7 +121,7 @@ class FedArrays:
         TypeError for element types without a DALIDataType.
         """
         with self._device.entered():
-            self._settle()
+            self.settle()
             source = self._where_they_lie(found, whole)
             if not no_copy:
                 return self._copied(source, {lent.stream for lent in found})
@@ -138,7 +138,7 @@ class FedArrays:
             shared.reused = True
             return shared
         with self._device.entered():
-            self._settle()
+            self.settle()
             return self._copied(source, set())
 
     # --- places of arrays
@@ -230,7 +230,7 @@ class FedArrays:
 
     # --- lifetimes
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Release arrays that no stream reads any more, and arrays whose last batch is gone, after their readers have finished."""
         with self._lock:
             while self._returned:

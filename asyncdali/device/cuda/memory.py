@@ -37,7 +37,7 @@ import numpy as np
 
 from ...batch import AddressView
 from ...system import forks
-from ..buffers import BlockOwner, BufferPool, largest_for, more_ahead, roomy_class, size_class
+from ..buffers import BlockOwner, BufferPool, Returned, largest_for, more_ahead, roomy_class, size_class
 from .commands import Commands
 from .driver import DeviceMemoryError, Driver
 
@@ -178,7 +178,7 @@ class DeviceBuffer(BlockOwner):
 
     __slots__ = ("__weakref__", "_behind", "_block", "_pid", "_returned", "address", "before", "readers", "ready", "size", "stream")
 
-    def __init__(self, block: Addressed, returned: deque[Any], size: int, stream: int):
+    def __init__(self, block: Addressed, returned: Returned, size: int, stream: int):
         self._block = block
         self._returned = returned
         self._pid = forks.pid
@@ -212,7 +212,7 @@ class DeviceBuffer(BlockOwner):
 
     def __del__(self) -> None:
         if forks.pid == self._pid:  # a forked child does not own it
-            self._returned.append((self._block, self.readers, self._behind))
+            self._returned.give((self._block, self.readers, self._behind))
 
 
 class DevicePool:
@@ -222,7 +222,7 @@ class DevicePool:
         self._driver = driver
         self._device = device
         self._events = events
-        self._returned: deque[tuple[MemoryBlock, set[int], _Behind]] = deque()
+        self._returned = Returned()
         self._free: dict[int, deque[tuple[MemoryBlock, _Behind]]] = {}
         self._fitting: dict[int, list[int]] = {}
         # References to all blocks. Otherwise, when the garbage collector finalises a cycle with a buffer, it would also finalise the block
@@ -269,6 +269,14 @@ class DevicePool:
             return block, behind
         self._put_back(block, behind)
         return idle, []
+
+    def close(self) -> None:
+        """Free the free blocks, which waits for their work. Those in use are freed with their buffers."""
+        with self._lock:
+            self._returned.closed = True
+            self._collect()
+            self._let_go()
+            self._blocks.clear()
 
     def reserve(self, size: int) -> None:
         """Make sure that a block for `size` bytes is free. DeviceMemoryError as in :meth:`allocate`."""
@@ -337,6 +345,9 @@ class DevicePool:
         self._driver.use(self._device)
         room = roomy_class(size)
         block = self._new(room)
+        if self._returned.closed:
+            self._blocks.clear()
+            return block
         with contextlib.suppress(DeviceMemoryError):  # these blocks are only spare
             for _ in range(more_ahead(room, self._made[room], self.ahead)):
                 self._put_back(self._make(room), [])

@@ -71,15 +71,16 @@ class Stages:
         return {id(stream): key for key, stream in [("cpu", self.cpu), *self._streams.items()]}
 
     def close(self) -> None:
-        """End the threads within :data:`CLOSING` seconds."""
-        close_all([self.workers, self.cpu, *self._streams.values(), self.waits, *self.device.parts])
+        """End the threads within :data:`CLOSING` seconds, and free the device's memory that nobody uses."""
+        if close_all([self.workers, self.cpu, *self._streams.values(), self.waits, *self.device.parts]):
+            self.device.release()
 
 
-def close_all(parts: Iterable[HasThreads]) -> None:
-    """Close the parts, then wait for their threads, at most :data:`CLOSING` seconds for all."""
+def close_all(parts: Iterable[HasThreads]) -> bool:
+    """Close the parts, then wait for their threads, at most :data:`CLOSING` seconds for all. False: some have not ended."""
     parts = list(parts)
     for part in parts:
         part.close()
     deadline = time.monotonic() + CLOSING
-    for part in parts:
-        part.join(max(0.0, deadline - time.monotonic()))
+    ended = [part.join(max(0.0, deadline - time.monotonic())) for part in parts]
+    return False not in ended  # a part that says nothing has no thread of its own

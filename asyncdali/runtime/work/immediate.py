@@ -213,7 +213,9 @@ class Engine:
             if self._own is not None:
                 closing.append(self._own)
                 self._own = None
-            close_all(closing)
+            if close_all(closing):
+                self._device.release()
+                self._pool.close()
             self._transfers.clear()  # they refer to this object
 
 

@@ -293,6 +293,32 @@ def test_memory_that_is_written_at_once_is_idle_or_names_its_events(cuda):
     assert list(taken().before) == [] and pool.allocations == 3
 
 
+@pytest.fixture
+def no_collection():
+    """Only references free memory."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_closed_pipeline_frees_its_memory_of_the_gpu(cuda, no_collection, debug):
+    """A program that makes one pipeline after the other does not wait for the garbage collector."""
+    for _ in range(2):
+        pipe = pictures(debug=debug)
+        for _ in range(6):
+            kept, *rest = pipe.run()
+        expected = samples_of(kept)
+        del rest
+        pipe.close()
+        assert list(cuda._memory) == [kept.data_ptr()]
+        for x, y in zip(samples_of(kept), expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+        del kept
+        assert not cuda._memory
+
+
 def test_streams_and_events_of_closed_pipelines_are_used_again(cuda):
     for _ in range(6):
         pipe = pictures()

@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -32,6 +33,52 @@ def big():
 
 
 # --- the pool
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_a_closed_pool_keeps_no_memory(ahead):
+    """What is free is freed at once, the rest with its last view. Later requests are served, and not kept either."""
+    made = []
+
+    def make(size):
+        array = np.empty(size, np.uint8)
+        made.append(weakref.ref(array))
+        return array
+
+    def alive():
+        return sum(reference() is not None for reference in made)
+
+    pool = BufferPool(make, ahead=ahead)
+    kept, free = pool.allocate(BIG), pool.allocate(BIG)
+    kept[:] = 7
+    view = kept[5:9]
+    del free
+    pool.close()
+    assert alive() == 1 and pool.free_bytes == 0
+    del kept
+    assert alive() == 1 and (view == 7).all()
+    del view
+    assert alive() == 0
+    later = pool.allocate(BIG)
+    assert alive() == 1
+    del later
+    assert alive() == 0
+    pool.close()
+
+
+def test_a_closed_pipeline_keeps_no_memory(monkeypatch):
+    """Also without the garbage collector."""
+    pools = []
+    init = BufferPool.__init__
+    monkeypatch.setattr(BufferPool, "__init__", lambda pool, *args, **kwargs: (init(pool, *args, **kwargs), pools.append(pool))[0])
+    pipe = pipeline_of(big)
+    for _ in range(3):
+        outputs = pipe.run()
+    expected = np.array(outputs[0][0])
+    assert any(pool.allocated_bytes for pool in pools)
+    pipe.close()
+    assert not any(pool.free_bytes for pool in pools)
+    np.testing.assert_array_equal(outputs[0][0], expected)
 
 
 @given(size=st.integers(1, 1 << 40))
