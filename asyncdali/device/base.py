@@ -81,7 +81,7 @@ class Device(Protocol):
         """Wait (with the interpreter lock released) until the device has made `batches`. Raises the error of the work."""
 
     def release(self) -> None:
-        """Free its memory that nobody uses, and keep none from now on. Its threads and streams have ended."""
+        """Free its memory that is not in use. Later memory is not kept for reuse. The threads and streams have ended."""
 
     def stream(self, name: str) -> Stream:
         """A new stream whose thread has this `name`."""

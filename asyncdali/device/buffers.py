@@ -3,7 +3,7 @@
 A pooled array's base is a :class:`PooledBuffer`, which every view given to the user (numpy, DLPack, torch) keeps alive. When the last
 view is dropped, the finaliser appends the raw memory to a deque and does nothing else, because it may run on any thread at any time. The
 pool takes the memory back at the next allocation. Allocation never waits: if all memory is in use, the pool grows. A closed pool keeps no
-memory: what is free is freed with :meth:`BufferPool.close`, the rest with the last view.
+memory: blocks that are not in use are freed by :meth:`BufferPool.close`, others with their last view.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FEW, _TABLES = 32 << 20, 1 << 20
 
 
 class Returned(deque[Any]):
-    """What finalisers give back to a pool. Once the pool is closed, they drop it at once, because no allocation may follow."""
+    """Memory that finalisers give back to a pool. After the pool was closed they free it, as there may be no further allocation."""
 
     closed = False
 
@@ -159,7 +159,7 @@ class BufferPool:
         return memory
 
     def close(self) -> None:
-        """Free the free blocks. Those in use are freed with their last views. Later allocations are kept by nobody."""
+        """Free the blocks that are not in use. The others are freed with their last views. Later blocks are not kept for reuse."""
         with self._lock:
             self._returned.closed = True
             self._collect()

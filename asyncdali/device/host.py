@@ -46,7 +46,7 @@ class HostDevice:
         """An iteration that is finished has made its batches."""
 
     def release(self) -> None:
-        """Free its memory that nobody uses, and keep none from now on. Its threads and streams have ended."""
+        """Free its memory that is not in use. Later memory is not kept for reuse. The threads and streams have ended."""
         self.pinned.close()
 
     def stream(self, name: str) -> HostStream:

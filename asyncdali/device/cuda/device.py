@@ -267,7 +267,7 @@ class CudaDevice:
         return made
 
     def release(self) -> None:
-        """Free its memory that nobody uses, and keep none from now on. Its threads and streams have ended."""
+        """Free its memory that is not in use. Later memory is not kept for reuse. The threads and streams have ended."""
         with self.entered():
             for arrays in self._lent:
                 arrays.settle()

@@ -271,7 +271,7 @@ class DevicePool:
         return idle, []
 
     def close(self) -> None:
-        """Free the free blocks, which waits for their work. Those in use are freed with their buffers."""
+        """Free the blocks that are not in use, which waits for their work. The others are freed with their buffers."""
         with self._lock:
             self._returned.closed = True
             self._collect()

@@ -71,8 +71,9 @@ class Stages:
         return {id(stream): key for key, stream in [("cpu", self.cpu), *self._streams.items()]}
 
     def close(self) -> None:
-        """End the threads within :data:`CLOSING` seconds, and free the device's memory that nobody uses."""
-        if close_all([self.workers, self.cpu, *self._streams.values(), self.waits, *self.device.parts]):
+        """End the threads within :data:`CLOSING` seconds, and free the device's memory that is not in use."""
+        ended = close_all([self.workers, self.cpu, *self._streams.values(), self.waits, *self.device.parts])
+        if ended:
             self.device.release()
 
 

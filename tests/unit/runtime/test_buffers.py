@@ -37,7 +37,7 @@ def big():
 
 @pytest.mark.parametrize("ahead", [0, 3])
 def test_a_closed_pool_keeps_no_memory(ahead):
-    """What is free is freed at once, the rest with its last view. Later requests are served, and not kept either."""
+    """Blocks that are not in use are freed at once, others with their last view. The same is true for later blocks."""
     made = []
 
     def make(size):
