@@ -2,7 +2,7 @@
 
     _args.py          Checks of keyword arguments
     _augmentation.py  An augmentation is a function of the graph with a range of magnitudes
-    _select.py        Select one operation per sample by number
+    _select.py        Select one operation per sample by number (samples are split and merged in `graph/choices.py`)
     decorator.py      The decorator that turns functions of the graph into augmentations
     policy.py         Policies: lists of sub-policies
 
