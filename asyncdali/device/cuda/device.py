@@ -269,7 +269,7 @@ class CudaDevice:
     def release(self) -> None:
         """Free its memory that is not in use. Later memory is not kept for reuse. The threads and streams have ended."""
         with self.entered():
-            for arrays in self._lent:
+            for arrays in list(self._lent):  # their finalisers run the user's code
                 arrays.settle()
             for pool in (self.pool, self.pinned, self.staging):
                 pool.close()
