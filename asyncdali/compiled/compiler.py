@@ -119,12 +119,12 @@ class _Lowering(typed_passes.NativeLowering):
 
     def run_pass(self, state: compiler.StateDict) -> bool:
         library = self.prepared(state)
-        state.targetctx.enable_nrt = False  # on this function's own copy of the target; what makes an array fails
+        state.targetctx.enable_nrt = False  # only for this function; compiling a function that makes arrays then fails
         try:
             super().run_pass(state)
             if not any(map(_counts, library._linking_libraries)):
                 return True
-        except NumbaError:  # of an array, or an error of the user's, which the second try raises again
+        except NumbaError:  # the function makes arrays, or has an error, which the second try raises again
             pass
         state.targetctx.enable_nrt = True
         self.prepared(state).counts = True

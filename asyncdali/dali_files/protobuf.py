@@ -45,7 +45,7 @@ def message(data: bytes) -> Message:
             value, at = _varint(data, at)
         elif kind == WORD:
             if at + 4 > len(data):
-                raise WireError(f"the message ends in a field at byte {at}")
+                raise WireError(f"the message ends within the field at byte {at}")
             value, at = int.from_bytes(data[at : at + 4], "little"), at + 4
         elif kind == BYTES:
             size, at = _varint(data, at)

@@ -25,7 +25,7 @@ class ActorRequest(Asked):
         self.keep: list[Any] = []
         self.places: list[ActorPlace] = []  # actors that work on this request
         self.lost: list[str] = []  # why actors were lost that worked on this request
-        self.wrong: set[ActorPlace] = set()  # actors that answered this request wrongly: others are asked first
+        self.wrong: set[ActorPlace] = set()  # actors that gave a wrong answer to this request: others are asked first
         self.digest: bytes | None = None
 
     @property

@@ -578,7 +578,7 @@ def _graphs_of(program: Sequence[_Recorded], calls: Sequence[_Recorded | None], 
     if not sizes:
         return []
     size = max(set(sizes), key=sizes.count)
-    readers: dict[int, set[int]] = {}  # for each call the graphs of the calls that read its results
+    readers: dict[int, set[int]] = {}  # by call: the graphs of the calls that read its results
     graph_of = _numbered_graphs(calls, size)
     graphs: dict[int, list[int]] = {}
     for k, call in enumerate(calls):

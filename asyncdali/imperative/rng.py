@@ -130,7 +130,7 @@ class RNG:
     @property
     def seed(self) -> int:
         """Write-only: setting it starts the stream of a seed."""
-        raise AttributeError("seed")  # __getattr__ says more
+        raise AttributeError("seed")  # the message of __getattr__ says more
 
     @seed.setter
     def seed(self, value: object) -> None:

@@ -99,7 +99,7 @@ class DynamicValue:
             if work.dependents:
                 work.finish_dependents(self._number)
             work.reads.bits |= 1 << self._number
-            held.heads = None  # the program may change the files' bytes from now on
+            held.heads = None  # from now on the program may change the bytes of the files
             if self._view_layout is not None:
                 held = relabelled(held, self._view_layout)
             self._held = held

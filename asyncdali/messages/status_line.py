@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Any
 
-_COLUMNS = 80  # of a terminal that does not say how wide it is
+_COLUMNS = 80  # the width of a terminal that does not tell it
 
 
 class StatusLine:

@@ -164,7 +164,7 @@ class Running(Front):
         turn, claimed, taken = session.delivery.turn(), IterationClaim(session), list[Any]()
 
         def leave() -> None:
-            """Return nothing: the next call gets the batch, if it was taken. May be repeated."""
+            """Leave the batch to the next call, also if this call has already taken it. May be called twice."""
             if taken:
                 session.delivery.give_back(taken[0], taken)
             claimed.leave()

@@ -90,7 +90,7 @@ class BaseIterator(IteratorDaliNames):
         self._surplus: int | None = None  # iterations that are still to be dropped at the end of the epoch
         self._failure: Exception | None = None  # the error that the prepared batch raised instead
         self._marks: list[Mark] | None = None  # the pipelines' positions before the prepared batch
-        self._moments: list[Any] = []  # of the batch that `next` returned last
+        self._moments: list[Any] = []  # moments of the batch that `next` returned last
         self._prepare_first_batch = prepare_first_batch
         restored = self._restore()
         if prepare_first_batch:

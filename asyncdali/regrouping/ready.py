@@ -55,7 +55,7 @@ class Readying:
         self.window = window
         self._replay = read_notes(replay) if replay else array("i")
         self._notes = array("i")
-        self._formed = array("i")  # by the run that made the restored checkpoint: some samples of these batches may have been used
+        self._formed = array("i")  # formed by the run that made the restored checkpoint: some of their samples may have been used
 
     def __copy__(self) -> Readying:
         made = object.__new__(type(self))

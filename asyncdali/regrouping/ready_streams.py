@@ -49,7 +49,7 @@ class ReadyStream(PartStream):
     def __init__(self, number: int, session: Session, fill: Callable[[Session], None], name: str, window: int):
         super().__init__(number, session, fill, False, name)
         self.window = window
-        self._numbers: dict[int, int] = {}  # of raw iterations in flight, by the index of the record
+        self._numbers: dict[int, int] = {}  # numbers of raw iterations in flight, by the index of the record
         self._expected = -1  # index of the newest record that has a number
         self._newest = -1  # number of the newest raw iteration that has come
         self._first_needed = 0

@@ -368,8 +368,8 @@ class SampleOrder:
     def moved(self, position: OrderPosition, batches: int, samples: int) -> OrderPosition:
         """The position after `batches` batches of `samples` samples at `position`, without walking through them.
 
-        Without the shuffle buffer this takes the same time for any number of batches. With the buffer it takes one jump of the engine per
-        shard-epoch that is passed. The results are cached.
+        Without the shuffle buffer this takes the same time for any number of batches. With the buffer the random
+        generator jumps once for each shard-epoch that is passed. The results are cached.
         """
         if batches < 0:
             raise ValueError(f"the number of batches is {batches}; it cannot be negative")

@@ -43,7 +43,7 @@ class SourceLoop:
         while True:
             try:
                 return self.loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):  # left a task that a source has started; the task keeps it for those who wait
+            except (SystemExit, KeyboardInterrupt):  # a source's own task raised it, and keeps it for the callers that wait for the task
                 log.debug("a task on the loop of the sources has ended with an exit", exc_info=True)
 
     def submit(self, work: Coroutine[object, object, object]) -> concurrent.futures.Future[object]:

@@ -68,7 +68,7 @@ class Puller:
         self.index: int | None = None
         """The pipeline's iteration that is pulled for, for messages."""
         self.snapshots: Snapshots | None = None
-        self._told = False  # of samples that are left over
+        self._told = False  # whether the log has named the samples that are left over
         self._ports = [ports.get(name) for name in group.nodes]
 
     @property

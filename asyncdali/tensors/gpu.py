@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class _OnDevice:
     """The place of GPU data: the device's memory, its number, and the stream on which the data is ordered."""
 
-    __slots__ = ()  # of two base classes only one may have slots
+    __slots__ = ()  # a class with two base classes may inherit slots from only one
 
     _memory: Any
     _device_id: int

@@ -139,7 +139,7 @@ def measure(
         shared = sharing.estimated(used + workers, found.threads, seconds, machine.cores())
     else:
         shared = sharing.between(took, took_later, sharing.groups_of_threads(), seconds, machine.cores())
-        used, workers = shared.own_seconds, 0.0  # of all processes; `busy_seconds` of workers counts their waiting, too
+        used, workers = shared.own_seconds, 0.0  # processor time of all processes; `busy_seconds` would count the workers' waiting, too
     limit = bottleneck.find(found, machine.cores(), shared)
     samples = sum(count for _, count in timeline)
     return Measurement(

@@ -141,7 +141,7 @@ def _plain(text: str, kind: object) -> object:
         return kind(literal)
     if kind is str:
         literal = _literal(text)
-        return literal if isinstance(literal, str) else text  # also in quotes
+        return literal if isinstance(literal, str) else text  # the text may be given with quotation marks
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind.__members__.get(text.rpartition(".")[2], _UNKNOWN)
     if isinstance(kind, type) and issubclass(kind, os.PathLike):

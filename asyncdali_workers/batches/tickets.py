@@ -28,7 +28,7 @@ class SliceOutcome:
         self.outputs: list[OutputTable] | None = None  # None: as predicted
         self.data = b""
         self.leases: list[SlotLease] = []
-        self.pid = 0  # of the worker that answered
+        self.pid = 0  # process id of the worker that answered
 
     @property
     def sample(self) -> int:

@@ -110,7 +110,7 @@ class SourceStream:
             self._stopped = block[STOPPED]
             self._interrupted = True
             if source.cycle == "raise" and not self._fresh:
-                self._iterator = self._iterate()  # the lost worker made a new iterator at this end as well
+                self._iterator = self._iterate()  # the lost worker also made a new iterator when this epoch ended
 
     def _enter(self, state: object) -> None:
         """Make the iterator, at `state`."""

@@ -30,7 +30,7 @@ class Request(Asked):
     home: EnginePlace | None = None  # the engine that has the batches of its sources
     sent = 0.0
     deaths = 0
-    died = "", "", 0, -1  # of the engine that died last: reason, activity, operator number, sample
+    died = "", "", 0, -1  # the last death: its reason, what the engine did, operator number, sample
     search: Search | None = None  # the search for the sample at which engines die
     spared = False  # a search has found no sample
     repeats = 0  # how often the whole iteration was repeated since then, after another death

@@ -18,8 +18,8 @@ _SOURCE = Path(__file__).with_name("clahe_kernels.cu")
 _VALUES = 256
 _LIGHT = 8 * 255  # the largest value of linear light
 _LIGHTS = 3072  # sums of light are at most 3/2 of the largest value
-_ROOT = 1 << 15  # 1.0 of roots
-_BASE = 1 << 14  # 1.0 of luminances
+_ROOT = 1 << 15  # stands for a root of 1.0
+_BASE = 1 << 14  # stands for a luminance of 1.0
 _F = np.float32
 
 

@@ -257,7 +257,7 @@ class RandomBBoxCrop(StreamOperator):
             message = "no window overlaps the boxes as required; give `total_num_attempts`, `allow_no_crop` or a threshold of 0"
             raise SampleError(failed - 1, message)
         if settled[0] and not self._quiet:
-            self._quiet = True  # Warn once.
+            self._quiet = True  # The warning is given once.
             log.warning("%s: %d of %d samples got the best of %d windows, none of which was good enough; `quiet` silences this",
                         self.spec.name, settled[0], count, self._constants["all_attempts"])  # fmt: skip
         return anchors, extents, kept, indices, moved

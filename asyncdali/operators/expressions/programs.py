@@ -112,7 +112,7 @@ class ExpressionProgram:
         )
 
     def origin(self, item: Instruction) -> str:
-        """The source line of an operation, for messages about one of several."""
+        """The source line of an operation, for messages about programs with several operations."""
         return f"\n(written at {item.line})" if item.line and len(self.instructions) > 1 else ""
 
 

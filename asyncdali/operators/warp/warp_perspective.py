@@ -194,7 +194,7 @@ class WarpPerspective(KernelOperator):
         corner, inverted = self.spec.constant("pixel_origin") == "corner", not self.spec.constant("inverse_map")
         fills = _stored(request.fill, storage_dtype(source.dtype))
         maps: np.ndarray | Batch
-        if len(inputs) == 2:  # in device memory
+        if len(inputs) == 2:  # the matrices are in device memory
             maps = self._checked(inputs[1], len(source))
             if is_sequence(maps):
                 records[:, PERSPECTIVE_RECORD.word.transform_step] = maps.shapes[:, 0] != 1

@@ -267,7 +267,7 @@ class ReplayedCore:
                 known = moment, self.made(session, moment.provenance())  # type: ignore[arg-type]  # a Provenance
             finally:
                 self.close()
-            self._steps[id(moment)] = known  # with the moment, whose id no other has then
+            self._steps[id(moment)] = known  # the entry keeps the moment alive, so no other object gets its id
             while len(self._steps) > _KEPT:
                 self._steps.pop(next(iter(self._steps)))
         return known[1]

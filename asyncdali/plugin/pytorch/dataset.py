@@ -173,8 +173,8 @@ class PipelineDataset(IterableDataset):
         arguments: of :class:`DALIGenericIterator`: output_map, size, reader_name, last_batch_policy.
 
     Iterating gives a dict {name: tensor} per batch, one epoch at a time. For `state_dict`, `load_state_dict` and `set_epoch` see the
-    iterator. A DataLoader with workers makes new pipelines for every epoch, at their first epoch. To avoid this, use
-    `persistent_workers=True` or call :meth:`set_epoch` before each epoch.
+    iterator. A DataLoader with workers makes new pipelines for every epoch, and new pipelines begin with epoch 0. Use
+    `persistent_workers=True`, or call :meth:`set_epoch` before each epoch.
 
     After a `break` the next loop gets the rest of the epoch. With persistent workers it gets the whole next epoch, because the loader drops
     the batches that its workers have made ahead.

@@ -30,7 +30,7 @@ def read_text(path: str, what: str = "file") -> bytes:
 
 
 def read_lines(path: str, what: str = "file") -> list[bytes]:
-    """The lines of a text file, without their ends (LF or CRLF). Joined lists may have a mark in front of later lines, too."""
+    """The lines of a text file, without their ends (LF or CRLF). Byte order marks are dropped: lists that were joined have several."""
     return [line.removesuffix(b"\r").removeprefix(codecs.BOM_UTF8) for line in read_text(path, what).split(b"\n")]
 
 

@@ -12,7 +12,7 @@ from .mxnet_tables import IMAGE_RECORD, PARSE_RECORD
 BAD_MAGIC, BAD_LENGTH, BAD_PARTS, TOO_SHORT = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
 """Statuses of :func:`parse_record`."""
 
-MAGIC = 0xCED7230A - (1 << 32)  # as int32
+MAGIC = 0xCED7230A - (1 << 32)  # 0xCED7230A as a signed int32
 _WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3
 _HEADER = 24
 ALL, IN_PLACE, UNJOINED = 0, 1, 2

@@ -101,7 +101,7 @@ class BatchesAhead(Generic[_Result]):
     def __init__(self, order: SampleOrder | None, depth: int, fetch: Callable[[np.ndarray], _Result], fetches: Fetches):
         self._order, self._depth, self._fetch, self._fetches = order, depth, fetch, fetches
         self._ahead: deque[tuple[np.ndarray, Future[_Result]]] = deque()
-        self._next: OrderPosition | None = None  # behind the requested batches
+        self._next: OrderPosition | None = None  # the position after the requested batches
 
     def get(self, indices: np.ndarray, behind: OrderPosition, first: int = 0, whole: int = 0) -> _Result:
         """``fetch(indices)``; raises its error. `behind` is the position behind this batch.

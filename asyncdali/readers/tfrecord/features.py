@@ -113,6 +113,6 @@ def _check_default(feature: Feature) -> None:
     try:
         filling = feature.filling()
         if feature.kind != string and filling.shape not in ((), feature.shape):
-            raise ValueError(f"the default has the shape {filling.shape}")
+            raise ValueError(f"the default has the shape {filling.shape}; expected {feature.shape}, or one value for all elements")
     except (TypeError, ValueError, OverflowError) as error:
         raise OperatorTypeError(f"{feature.default!r} is not a default for a feature of {NAMES[feature.kind]}: {error}") from error

@@ -107,14 +107,14 @@ class DeviceSegmentRun(SegmentRun):
         self._direct = segment.operators[0].operator.barrier  # the operator may queue work on the stream itself
         self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
         self._downloads: list[tuple[Batch, Batch]] = []  # (on the host, in device memory)
-        self._by_host: list[Batch] = []  # made by the worker threads
+        self._by_host: list[Batch] = []  # batches that the worker threads make
         self._decoded: list[SplitDecode] = []  # batches of which the GPU's engines decode a part
         self._made: list[DeviceBuffer] = []
         self._passing: list[DeviceBuffer] = []  # buffers that only this object knows
         self._read: list[DeviceBuffer] = []  # buffers of others that this iteration's commands use
         self._ordered: set[int] = set()  # buffers and events (by id) that the stream already waits for
-        self._joint: Joint | None = None  # of the decoders' parts, until the worker threads' part joins it
-        self._queueable: Queueable | None = None  # the iteration, if it is copied
+        self._joint: Joint | None = None  # joins the decoders' parts; the worker threads' part is added last
+        self._queueable: Queueable | None = None  # the copied plan of the iteration, if there is one
         self._split: set[int] = set()  # address arrays (by id) whose samples also belong to other batches
 
     def phases(self) -> Jobs:

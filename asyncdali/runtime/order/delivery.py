@@ -68,8 +68,8 @@ class Delivery:
         self._check_open = check_open
         self._positions = positions
         self._fetching = PatientLock(self._is_waited_for)
-        self._overtaking = False  # iterations are taken in the order in which they are finished
-        self._newest_taken = -1  # with overtaking: the largest index of an iteration that was taken
+        self._overtaking = False  # True: iterations are taken in the order in which they are finished
+        self._newest_taken = -1  # the largest index of an iteration that was taken, if iterations overtake
         self._turns = Turns()
 
     def begin_at(self, positions: Mapping[str, object]) -> None:

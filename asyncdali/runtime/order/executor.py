@@ -224,7 +224,7 @@ class Executor:
                     record.outputs = [batch.part(*record.handed) for batch in record.outputs]
             record.edges = []
             if record.error is None:
-                record.fed = {}  # of a failed iteration it may be needed to make it again
+                record.fed = {}  # a failed iteration keeps its data: it may be made again
             self.admission.leave(record)
             self._order.leave(record)
             record.finish()

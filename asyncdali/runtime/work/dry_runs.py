@@ -67,7 +67,7 @@ class DryRuns:
     """Dry runs of a built pipeline with these operators. One runs at a time."""
 
     def __init__(self, operators: Sequence[BuiltOperator], edge_count: int, allocate: Callable[[int], np.ndarray], on_cuda: bool):
-        self._operators = [BuiltOperator(built.planned, built.operator) for built in operators]  # with positions of their own
+        self._operators = [BuiltOperator(built.planned, built.operator) for built in operators]  # these have their own positions
         for built in self._operators:
             built.templates = None
         self._producers = {edge: built for built in self._operators for edge in built.outputs}

@@ -234,7 +234,7 @@ class SegmentRun:
         self.started = 0  # for statistics: when it was started
         self._issue_on = stream
         self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
-        self._job: CompiledSamples | None = None  # of an iteration that is copied
+        self._job: CompiledSamples | None = None  # the job of an iteration whose plan is copied
 
     @runs_record
     def phases(self) -> Jobs:

@@ -105,6 +105,16 @@ def test_pages_have_no_riddles():
     assert [line for line in lines if riddles(line[2])] == []
 
 
+NOUNLESS = re.compile(r"^ +self\.\w+(?:: [^=\n]+)? = [^#\n]*  # (?:that|of|which|with|whose|made)\b.*$", re.M)
+"""Comments beside an attribute that leave their noun to its name: `self.engine = ""  # that made a part of it`."""
+
+
+def test_comments_beside_attributes_have_a_noun():
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in _sources("asyncdali", "workers")}
+    assert {name: lines_of(NOUNLESS, text) for name, text in texts.items() if lines_of(NOUNLESS, text)} == {}
+    assert lines_of(NOUNLESS, '    self.engine = ""  # that made a part of it\n    self.number = 0  # number of the iteration') == [1]
+
+
 CUT = re.compile(r"(?<![\w'`./-])([A-Za-z]{1,3})(?: |\s*\n[ #/*]*)([a-z]{1,12})(?![\w(=\[])")
 """Two words of which the first is short: candidates for a word that a tool has cut in two ("W" and "ith")."""
 
