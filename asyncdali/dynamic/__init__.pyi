@@ -276,7 +276,9 @@ def erase(input: _Any, /, *, batch_size: int | None = None, device: _Where = Non
     """Fills regions of each sample with a value.
 
     `anchor` and `shape` list the regions of a sample one after another, with one number per axis. Samples may have different
-    numbers of regions. Regions are clipped to the sample. Fractions of coordinates are dropped."""
+    numbers of regions. Regions are clipped to the sample. Fractions of coordinates are dropped.
+
+    Without `axes` and `axis_names`, the coordinates are for all axes of the layout but C, in the layout's order."""
 
 @overload
 def expand_dims(data: _One, /, *, batch_size: None = None, device: _Where = None, axes: int | Sequence[int], new_axis_names: str | None = "") -> _Tensor: ...

@@ -330,6 +330,8 @@ def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None 
     `anchor` and `shape` list the regions of a sample one after another, with one number per axis. Samples may have different
     numbers of regions. Regions are clipped to the sample. Fractions of coordinates are dropped.
 
+    Without `axes` and `axis_names`, the coordinates are for all axes of the layout but C, in the layout's order.
+
     - Input 0 (data): types: numbers, BOOL, enumerations
     - Output 0: type, dimensions and layout as input 0
     """

@@ -9,7 +9,7 @@ from helpers.tensor_parity import ALL_TYPES, compare, random_array, random_cases
 pytest.importorskip("nvidia.dali")
 
 TYPES = [name for name in ALL_TYPES if name not in ("bool", "float64")]
-LAYOUTS = {2: ["HW"], 3: ["HWC", "CHW"], 4: ["DHWC", "FHWC"]}
+LAYOUTS = {2: ["HW", "WH"], 3: ["HWC", "CHW", "DHW"], 4: ["DHWC", "FHWC", "HWCD"]}
 
 
 def check_erase(rng):
@@ -22,6 +22,8 @@ def check_erase(rng):
     samples = [random_array(rng, tuple(shape), dtype) for shape in shapes]
     axes = [int(axis) for axis in rng.permutation(ndim)[: rng.integers(1, ndim + 1)]]
     constants = {"axes": axes} if rng.random() < 0.5 else {"axis_names": "".join(layout[axis] for axis in axes)}
+    if rng.random() < 0.3:
+        axes, constants = [axis for axis, letter in enumerate(layout) if letter != "C"], {}
     flags = {name: bool(rng.random() < 0.25) for name in ("normalized_anchor", "normalized_shape", "centered_anchor")}
     reach = shapes[:, axes].astype(np.float32)
 
@@ -48,6 +50,16 @@ def check_erase(rng):
 
 def test_random_cases():
     random_cases(check_erase, 100)
+
+
+def test_regions_without_axes_have_a_coordinate_for_each_axis_but_the_channels():
+    """Refused with fewer, also the frames of a sequence; so are two ways to say that coordinates are fractions."""
+    samples = [np.ones((3, 4, 5, 2), np.uint8)]
+    for layout in ("FHWC", "DHWC", "CHWX"):
+        for count in (2, 3, 4, 6):
+            compare("erase", [samples], [layout], anchor=[1.0] * count, shape=[2.0] * count)
+    for flag in ("normalized_anchor", "normalized_shape"):
+        compare("erase", [samples], ["DHWC"], anchor=[0.1] * 3, shape=[0.2] * 3, normalized=True, **{flag: False})
 
 
 @pytest.mark.slow

@@ -164,14 +164,6 @@ def test_fill_values_of_regions_that_leave_the_image(both):  # noqa: F811
     assert refused(both[0], graph) and not refused(both[1], graph)
 
 
-def test_regions_of_sequences_without_axes(both):  # noqa: F811
-    frames = np.stack([IMAGE, IMAGE[::-1]])
-    graph = lambda lib: lib.fn.erase(lib.source([frames], "FHWC"), anchor=[1.0, 2.0], shape=[3.0, 2.0])  # noqa: E731
-    named = lambda lib: lib.fn.erase(lib.source([frames], "FHWC"), anchor=[1.0, 2.0], shape=[3.0, 2.0], axis_names="HW")  # noqa: E731
-    assert refused(both[1], graph)
-    np.testing.assert_array_equal(run(both[0], graph)[0], run(both[1], named)[0])
-
-
 def test_large_integers_are_rounded_as_floats(both):  # noqa: F811
     image = RNG.integers(-(2**31), 2**31, (31, 5, 3)).astype(np.int32)
     for graph in (

@@ -21,14 +21,16 @@ class Erase(MovingOperator):
         doc="""Fills regions of each sample with a value.
 
         `anchor` and `shape` list the regions of a sample one after another, with one number per axis. Samples may have different
-        numbers of regions. Regions are clipped to the sample. Fractions of coordinates are dropped.""",
+        numbers of regions. Regions are clipped to the sample. Fractions of coordinates are dropped.
+
+        Without `axes` and `axis_names`, the coordinates are for all axes of the layout but C, in the layout's order.""",
         accepts=(DATA,),
         gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("anchor", "float_list", [], "Where the regions begin; by default at 0.", tensor=True),
-            Arg("axes", "int_list", [1, 0], "The axes that the coordinates are for; negative ones count from the back."),
-            Arg("axis_names", "str", "HW", "The axes by their letters in the layout; used if given, or if `axes` is not given."),
+            Arg("axes", "int_list", [1, 0], "The axes that the coordinates are for, by number; negative ones count from the back."),
+            Arg("axis_names", "str", "HW", "The axes by their letters in the layout; used if given, instead of `axes`."),
             Arg("centered_anchor", "bool", False, "Whether `anchor` is the centre of a region."),
             Arg("fill_value", "float_list", [0.0], "The value: one, or one per channel (axis C of the layout).", tensor=True),
             Arg("normalized", "bool", False, "Whether `anchor` and `shape` are fractions of the extents."),
@@ -58,10 +60,17 @@ class Erase(MovingOperator):
     def _axes(self, source: Batch) -> list[int]:
         if self.spec.given("axes") and not self.spec.given("axis_names"):
             return normal_axes(self.spec.constant("axes"), source.ndim)
-        return named_axes(self.spec.constant("axis_names"), source.layout or _DEFAULT_LAYOUTS.get(source.ndim, ""))
+        layout = source.layout or _DEFAULT_LAYOUTS.get(source.ndim, "")
+        if self.spec.given("axis_names"):
+            return named_axes(self.spec.constant("axis_names"), layout)
+        if not layout:
+            raise ValueError(f"{source.ndim}-D samples without a layout need `axes` or `axis_names`")
+        return [axis for axis, letter in enumerate(layout) if letter != "C"]
 
     def _regions(self, source: Batch, axes: list[int], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the regions, int64[samples, regions, axes], clipped to the sample; surplus regions are empty."""
+        if self.spec.given("normalized") and (self.spec.given("normalized_anchor") or self.spec.given("normalized_shape")):
+            raise ValueError("`normalized` excludes `normalized_anchor` and `normalized_shape`")
         shape, anchor = self._numbers("shape", arguments), self._numbers("anchor", arguments)
         given = self.spec.given("anchor")
         length, count = max(len(axes), 1), len(source)
