@@ -67,6 +67,14 @@ def test_types_anchors_fills_and_modes(dtype):
     check([data, filters, fills], "HWC", anchors, border="constant")
 
 
+def test_a_fill_value_without_effect_gives_a_warning():
+    data, filters = batch(np.random.default_rng(4), (9, 11, 3), "uint8")
+    fills = [np.array(k * 20, np.uint8) for k in range(4)]
+    for constants in ({}, {"mode": "valid"}, {"border": "clamp"}):
+        with pytest.warns(UserWarning, match="the fill value, has no effect"):
+            check([data, filters, fills], "HWC", **constants)
+
+
 def test_volumes():
     rng = np.random.default_rng(3)
     volume, kernel = rng.random((5, 6, 7, 2)).astype(np.float32), rng.random((2, 3, 4)).astype(np.float32)

@@ -7,6 +7,7 @@ import numpy as np
 from ...batch import Batch, storage_name
 from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 from ...device.launch import PACK
+from ...messages.notices import warn
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, refuse_where, register
@@ -92,7 +93,7 @@ class Filter(KernelOperator):
         if spec.constant("mode") not in _MODES:
             raise ValueError(f'Unknown `mode` {spec.constant("mode")!r}; supported are "same" and "valid"')
         if spec.input_count == 3 and self._border != "constant":
-            raise ValueError('a third input, the fill value, needs border="constant"')
+            warn(f'filter: the third input, the fill value, has no effect with border="{self._border}"; it is for "constant"', UserWarning)
 
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [plane_kernel(), *([self.kernels.filter_step(inputs[0], outputs[0])] if outputs[0] in (inputs[0], "float32") else [])]
