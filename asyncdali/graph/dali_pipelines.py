@@ -154,7 +154,7 @@ class _Graph:
         if seed is not None and schema.seeded:
             constants["seed"] = seed
         try:
-            constants = _SPECIAL.get(kind, dict)(constants)
+            constants = {**_old_defaults(schema, kind), **_SPECIAL.get(kind, dict)(constants)}
             checked = check_restored(schema, device, inputs, nodes, constants)
             _, nodes = split_arguments(schema, {**constants, **nodes})
             number = integer(fields, 6, -1)
@@ -175,6 +175,11 @@ class _Graph:
             here = len(instance.outputs)
             raise RuntimeError(f"the operator {kind} (name {name!r}) has {len(made)} outputs in DALI's pipeline, here {here}")
         self._nodes.update(zip(made, instance.outputs, strict=True))
+
+
+def _old_defaults(schema: Schema, kind: str) -> dict[str, Any]:
+    """The defaults of an operator that the file has under a deprecated name, where they are not those of the new name."""
+    return next((defaults for old, defaults in schema.old_defaults.items() if schema_name(old) == kind), {})
 
 
 def _argument(fields: Message) -> tuple[str, Any]:

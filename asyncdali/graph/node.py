@@ -220,6 +220,8 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
     several outputs; an empty list for none. With input sets (a list of nodes as an input) it returns lists of these, unless there is only
     one set.
     """
+    if old_name in schema.old_defaults:
+        arguments = {**schema.old_defaults[old_name], **{key: value for key, value in arguments.items() if value is not None}}
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
         return _make_sets(schema, inputs, arguments, old_name)
     if schema.uploads and _wants_gpu(inputs, arguments):

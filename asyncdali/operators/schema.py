@@ -233,6 +233,7 @@ class Schema:
     no_prune       whether it runs even if nothing uses its outputs
     deprecated     {old argument name: new name, or None if it has no effect any more}
     aliases        deprecated names of the whole operator
+    old_defaults   {deprecated name of the operator: {argument: its default under that name}}, where it differs
     cpu_inputs     positions of inputs that stay on the CPU on every device of the operator (for example sizes)
     moved_inputs   positions of inputs that may be on either device: the graph copies them to the device that the operator needs
     uploads        with device "gpu" it runs on the CPU: its inputs are copied to the CPU, its outputs to the GPU
@@ -270,6 +271,7 @@ class Schema:
     no_prune: bool = False
     deprecated: dict[str, str | None] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
+    old_defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
     cpu_inputs: tuple[int, ...] = ()
     moved_inputs: tuple[int, ...] = ()
     uploads: bool = False

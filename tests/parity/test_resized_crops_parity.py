@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from helpers import operators as harness
-from helpers.parity import assert_both_refuse, dali_output, errors
+from helpers.parity import assert_both_refuse, dali_output, errors, our_outputs
+
+from asyncdali.graph.calls import schema_name
+from asyncdali.operators import load_registry
 
 pytest.importorskip("nvidia.dali")
 
@@ -78,3 +83,24 @@ def test_one_window_for_all_frames(layout, shape):
 )  # fmt: skip
 def test_both_refuse(name, layout, constants):
     assert_both_refuse(name, [np.zeros((8, 8, 3), np.uint8)], layout, **constants)
+
+
+def test_the_deprecated_name_of_resize_crop_mirror_does_not_antialias():
+    data = images(np.random.default_rng(3))
+    for constants in ({}, {"antialias": True}, {"antialias": None}):
+        given = {"size": [9.0, 7.0], "crop": [5.0, 6.0], **constants}
+        theirs = dali_output("fast_resize_crop_mirror", data, "HWC", **given)
+        close(theirs, our_outputs("fast_resize_crop_mirror", [data], ["HWC"], **given)[0])
+        plain = our_outputs("resize_crop_mirror", [data], ["HWC"], **{**given, "antialias": bool(constants.get("antialias"))})[0]
+        close(theirs, plain)
+
+
+def test_deprecated_names_have_the_defaults_of_their_operators():
+    """Where they have others, ``Schema.old_defaults`` says so."""
+    get = importlib.import_module("nvidia.dali.backend").GetSchema
+    for operator in load_registry().values():
+        for old in operator.schema.aliases:
+            ours, theirs = get(schema_name(operator.schema.name)), get(schema_name(old))
+            optional = filter(theirs.HasArgumentDefaultValue, theirs.GetArgumentNames())
+            others = {name for name in optional if theirs.GetArgumentDefaultValueString(name) != ours.GetArgumentDefaultValueString(name)}
+            assert others == operator.schema.old_defaults.get(old, {}).keys(), old

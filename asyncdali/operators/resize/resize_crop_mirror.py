@@ -27,6 +27,7 @@ class ResizeCropMirror(Resize):
     schema = Schema(
         name="resize_crop_mirror",
         aliases=("fast_resize_crop_mirror",),
+        old_defaults={"fast_resize_crop_mirror": {"antialias": False}},
         doc="""Resizes, crops and mirrors images in one pass. Only the window is resampled.
 
         The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond the image
