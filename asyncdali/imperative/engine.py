@@ -11,7 +11,7 @@ import numpy as np
 from ..device.buffers import BufferPool
 from ..device.threads import WorkerState, WorkerThreads
 from ..operators.base import Environment, Schema
-from ..runtime.work.immediate import share
+from ..runtime.work.call_placement import share
 from .bricks import Brick, Bricks, graph_of_call
 
 if TYPE_CHECKING:

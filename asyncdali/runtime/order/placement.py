@@ -46,7 +46,7 @@ from ...device.threads import WorkerState
 from ...tensors.gpu import stream_handle
 from ...tensors.host_memory import HostMemory
 from ..work.jobs import Jobs
-from ..work.making import MakeSegment
+from ..work.making import MakeSegment, on_stream
 from ..work.segments import BuiltSegment, SegmentRun
 from .admission import Admission
 from .lanes import IterationLanes
@@ -450,3 +450,8 @@ def segment_kind(gpu: CudaDevice | None) -> MakeSegment:
     from ..gpu.device_segments import segment_beside_gpu
 
     return segment_beside_gpu
+
+
+def repairing_segment_kind(gpu: CudaDevice | None, name: str) -> MakeSegment:
+    """:func:`segment_kind` for iterations that are made again on the calling thread, and on a stream with this `name`."""
+    return BuiltSegment if gpu is None else on_stream(gpu.stream(name))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from ...batch import Batch
 from ...device.threads import WorkerState
 from ...errors import OperatorError, SampleError, because, message_of, operator_error
 from ...options import ACTIONS, REST
+from ..order.placement import repairing_segment_kind
 from ..order.producer import Producer
 from ..order.record import Record
 from ..work.jobs import Job
-from ..work.making import own_segments
+from ..work.making import make_segments
 from ..work.segments import BuiltOperator, BuiltSegment
 from .feeding import FedSamples
 from .quarantine import BadSample, Quarantine
@@ -276,14 +276,13 @@ class Repairs:
         again = Record(record.index, record.batch_size, self._plan.edge_count)
         again.number, again.whole, again.first, again.handed = record.number, record.whole, record.first, record.handed
         again.place = record.place
-        gpu = self._executor.gpu
 
         def failed(name: str, sample: int, index: int, cause: Exception) -> None:
             self._bad_index(attempt, self._of_source(name, sample, cause, record), sample, index)
 
         again.fed = attempt.fed.made(failed) if record.fed else {}
         try:
-            with self._producer.quiet(), nullcontext() if gpu is None else gpu.entered():
+            with self._producer.quiet(), self._executor.stages.device.entered():
                 self._run(again, positions)
         except Exception as error:
             return error
@@ -305,9 +304,8 @@ class Repairs:
     @functools.cached_property
     def _segments(self) -> list[BuiltSegment]:
         """Made for the first bad sample, on the device of the executor."""
-        gpu = self._executor.gpu
-        stream = None if gpu is None else gpu.stream(f"{self._executor.stages.name}-repairs")
-        return own_segments(self._plan.segments, self._operators, stream)
+        kind = repairing_segment_kind(self._executor.gpu, f"{self._executor.stages.name}-repairs")
+        return make_segments(self._plan.segments, self._operators, kind)
 
     def _done(self, job: Job) -> BaseException | None:
         if self._state is None:

@@ -5,7 +5,8 @@
     branches.py          partial batches of conditionals
     pace.py              segments that take less time than waking a thread for them
     making.py            operators are made from a plan
-    immediate.py         operators one by one, for debug mode
+    immediate.py         operators one by one, for debug and dynamic mode
+    call_placement.py    where these run: on the calling thread, or also on a GPU
     dry_runs.py          plans of any iteration without pixels
     choices.py           windows and draws that an iteration keeps for its provenance
     built.py             operators of a built pipeline, as jobs and templates know them

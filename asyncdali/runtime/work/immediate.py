@@ -10,7 +10,6 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -19,21 +18,18 @@ from asyncdali_workers.interrupts import uninterrupted
 
 from ...batch import Batch
 from ...data_node import DataNode, on_device
-from ...device.buffers import BufferPool
 from ...device.host import FUSES_BACKENDS
-from ...device.select import choose_gpu, device_of, users_device
+from ...device.select import choose_gpu, users_device
 from ...device.threads import WorkerState, WorkerThreads
 from ...errors import PipelineClosed, operator_error
 from ...graph.node import OperatorInstance
-from ...graph.plan import PlannedOperator, build_plan, cut_for_gpu
+from ...graph.plan import Plan, PlannedOperator, build_plan
 from ...operators.base import Environment, Operator
 from ...options import PipelineOptions
-from ...sources.device_data import DeviceData
 from ...sources.external_source import ExternalInput
 from ...sources.sources import Fed, Sources
 from ...tensors import TensorListCPU, TensorListGPU
 from ...tensors.data import Converter
-from ...tensors.host_memory import HostMemory
 from ...tensors.lists import array_of, cpu_list, makers, memory_of
 from ...types import DALIDataType
 from ..counting.counters import PipelineCounters
@@ -41,12 +37,13 @@ from ..counting.memory_statistics import MemoryStatistics
 from ..counting.statistics import NO_STATISTICS, Statistics, take
 from ..order.record import Record
 from ..order.stages import close_all
+from .call_placement import CallsOnHost, placed, share
 from .jobs import CompiledSamples, Job, Waiting
-from .making import check_kernels, own_segments
+from .making import MakeSegment, make_segments
 from .segments import BuiltOperator, Progress, SegmentRun
 
 if TYPE_CHECKING:
-    from ...device.cuda.device import CudaDevice, CudaStream
+    from ...device.cuda.device import CudaDevice
 
 _ON_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _SOURCE = {"gpu": "cpu", "cpu": "gpu"}
@@ -73,20 +70,15 @@ class Engine:
 
         driver.run_job.compile()
         places.lay_out.compile()
-        self._pool = BufferPool()
-        self.allocate: Callable[[int], np.ndarray] = self._pool.allocate
+        self._place = CallsOnHost(only_plans)
+        self.gpu: CudaDevice | None = None
+        self.allocate: Callable[[int], np.ndarray] = self._place.pool.allocate
         self.counters = PipelineCounters() if options.enable_statistics else None
         self._options = options
         self.batch_size = int(options.batch_size)
         self.device_id: int | None = options.device_id
         self.seed = secrets.randbits(62) if options.seed is None else int(options.seed)
         choose_gpu(self.device_id, False)  # its warning belongs to the build
-        self.gpu: CudaDevice | None = None
-        self.stream: CudaStream | None = None
-        self._device = device_of(None)
-        self._streams: list[CudaStream] = []
-        self._complete = _leave_pixels if only_plans else share
-        """Does a job of compiled code on the calling thread and on helpers."""
         self._chosen = self._closed = False
         self._transfers: dict[str, Immediate] = {}
         threads = int(options.num_threads)
@@ -96,7 +88,6 @@ class Engine:
         # One thread less, because the calling thread works as well.
         self._own = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 and helpers is None else None
         self._helpers = self._own if helpers is None else helpers()
-        self._device_memory: Any = HostMemory(self.allocate)
         self._converter = Converter(self.allocate, None, no_copy=True)
 
     def choose(self) -> CudaDevice | None:
@@ -105,22 +96,24 @@ class Engine:
             if self._closed:
                 raise PipelineClosed("the pipeline was closed")
             with uninterrupted(), users_device():
-                gpu = choose_gpu(self.device_id, True)
-                if gpu is not None:
-                    self.stream = gpu.stream(f"{self._name}-device")
-                    self._streams.append(self.stream)
-                    self.gpu, self._device_memory, self._pool = gpu, gpu.memory, gpu.pinned
-                    self._device, self._complete = device_of(gpu), _share_beside_gpu
-                    self.allocate = gpu.pinned.allocate
-                    # The decoders of a graph with this depth decode each picture, so the pixels are the same.
-                    depth = self._options.depth
-                    self.environment = replace(self.environment, gpu=gpu, allocate=self.allocate, depth=depth)
+                self._place = place = placed(choose_gpu(self.device_id, True), self._place, self._name)
+                self.gpu, self.allocate = place.gpu, place.pool.allocate
+                self.environment = place.environment(self.environment, self._options.depth)
             self._chosen = True
         return self.gpu
 
+    def adapt(self, plan: Plan) -> None:
+        """Prepare the plan of a call with mixed or gpu operators for the device that runs them."""
+        self.choose()
+        self._place.adapt(plan)
+
+    def segment_kind(self) -> MakeSegment:
+        """The function that makes segments for the present placement."""
+        return self._place.segment_kind
+
     def entered(self) -> AbstractContextManager[None]:
         """Make the GPU, if there is one, the calling thread's device within the block. The thread is the user's."""
-        return self._device.entered()
+        return self._place.device.entered()
 
     @property
     def num_threads(self) -> int:
@@ -138,7 +131,7 @@ class Engine:
     def work(self, job: Job) -> BaseException | None:
         """Run a job and return its error, if any."""
         if isinstance(job, CompiledSamples):
-            self._complete(job, self._helpers, self._state)
+            self._place.complete(job, self._helpers, self._state)
             return _error_of(job)
         done = threading.Event()
         job.finished = done.set
@@ -156,8 +149,8 @@ class Engine:
     def tensors(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         """A batch in the form that users get. Waits until the GPU has made it."""
         batch = batch.private()
-        self._device.complete([batch])
-        made = makers(self.device_id or 0, self._device_memory)
+        self._place.device.complete([batch])
+        made = makers(self.device_id or 0, self._place.memory)
         return made[batch.device.partition(":")[0]](batch)  # dynamic mode has "gpu:1"
 
     def batch_of(self, data: Any) -> Batch:
@@ -166,7 +159,7 @@ class Engine:
             return data._batch
         if isinstance(data, TensorListGPU):
             self.choose()
-            here = self._device_memory.owns(memory_of(data))
+            here = self._place.memory.owns(memory_of(data))
             return data._batch if here else self.moved(data.as_cpu()._batch, "gpu", 0)
         found = self._on_gpu(data, None)
         return self._converter.samples(data) if found is None else found
@@ -174,11 +167,10 @@ class Engine:
     def _on_gpu(self, data: object, stream: object) -> Batch | None:
         """A copy of data in the GPU's memory, which is ready on the user's `stream`. None: the data is not there."""
         first = data[0] if isinstance(data, (list, tuple)) and data else data
-        gpu = self.choose() if _is_on_gpu(array_of(first)) else None
-        made = None if gpu is None else DeviceData(gpu.fed_arrays(), no_copy=False).batch(data, True, stream)
-        if made is not None:
-            made.device = "gpu"
-        return made
+        if not _is_on_gpu(array_of(first)):
+            return None
+        self.choose()
+        return self._place.copied(data, stream)
 
     def copied(self, data: object, stream: object) -> TensorListCPU | TensorListGPU:
         """A copy of any object that can be a batch. Data in the GPU's memory is ready on `stream`."""
@@ -202,20 +194,19 @@ class Engine:
         """The counters' report; see ``Pipeline.statistics``."""
         if self.counters is None:
             raise RuntimeError(NO_STATISTICS)
-        return take(self.counters, self._options, 1, (), self._pool, None)
+        return take(self.counters, self._options, 1, (), self._place.pool, None)
 
     def close(self) -> None:
         """End the helper threads, wait for them and the GPU, and return the stream. Later calls run without helpers. Idempotent."""
         with uninterrupted(), self.entered():
             self._closed = True
-            closing: list[Any] = [*self._streams, *self._device.parts]
+            closing: list[Any] = [*self._place.parts]
             self._helpers = None
             if self._own is not None:
                 closing.append(self._own)
                 self._own = None
             if close_all(closing):
-                self._device.release()
-                self._pool.close()
+                self._place.device.release()
             self._transfers.clear()  # they refer to this object
 
 
@@ -226,55 +217,6 @@ def _error_of(job: Job) -> BaseException | None:
     except BaseException as error:
         return error
     return None
-
-
-def share(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState, most: int | None = None) -> None:
-    """Do a job of compiled code on the calling thread and on helpers. It is over when this returns. Its error is not raised.
-
-    `most`: the largest number of helpers; None: all may take part."""
-    if helpers is None or job.count < 2:
-        job.work_alone(state)
-    else:
-        _finish(job, helpers, state, most)
-
-
-def _leave_pixels(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
-    """:func:`share`, where the calling thread computes no pixels but those that are not worth waking another one."""
-    if helpers is None or not job.is_pixels:
-        share(job, helpers, state)
-    elif job.brief:
-        job.work_alone(state)
-    else:
-        _finish(job, helpers, None)
-
-
-def _share_beside_gpu(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState) -> None:
-    """:func:`share` where the GPU's decoders may report the end of a job."""
-    _finish(job, helpers if job.count > 1 else None, state)
-
-
-def _finish(job: CompiledSamples, helpers: WorkerThreads | None, state: WorkerState | None, most: int | None = None) -> None:
-    """Work on a job until all threads and devices have reported its end, also after an interrupt. Without a `state`, only wait."""
-    done = threading.Event()
-    job.finished = done.set
-    # The last thread to leave the job reports its end. An interrupt of this thread between leaving and reporting would lose the end.
-    # No interrupt waits longer for it: this thread is in compiled code, which handlers of signals do not enter.
-    offered = False
-    try:
-        with uninterrupted():
-            if helpers is not None:
-                others = job.count if state is None else job.count - 1
-                helpers.submit(job, others if most is None else min(others, most))
-            offered = True
-            if state is not None:
-                job.work(state)
-        done.wait()
-    except BaseException:  # an interrupt: no thread may work on memory that this call drops
-        job.stop()
-        with uninterrupted():
-            if offered:
-                done.wait()
-        raise
 
 
 def _is_on_gpu(value: object) -> bool:
@@ -304,9 +246,8 @@ class Immediate:
     def __init__(self, engine: Engine, outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seed: int = 0):
         self._engine = engine
         self.plan = build_plan(outputs, instances, None, lambda k: seed, FUSES_BACKENDS)
-        if any(planned.backend != "cpu" for planned in self.plan.operators) and engine.choose() is not None:
-            check_kernels(self.plan.operators)
-            cut_for_gpu(self.plan)
+        if any(planned.backend != "cpu" for planned in self.plan.operators):
+            engine.adapt(self.plan)
         self._built: dict[int, BuiltOperator] = {}
         try:
             with engine.entered():
@@ -315,7 +256,7 @@ class Immediate:
         except BaseException:
             self.close()
             raise
-        self._segments = own_segments(self.plan.segments, list(self._built.values()), engine.stream)
+        self._segments = make_segments(self.plan.segments, list(self._built.values()), engine.segment_kind())
         if engine.counters is not None:
             for segment in self._segments:
                 counted = engine.counters.segment(segment)

@@ -77,16 +77,14 @@ def make_segments(segments: Sequence[Segment], operators: Sequence[BuiltOperator
     return [make(segment, [built[id(planned)] for planned in segment.operators]) for segment in segments]
 
 
-def own_segments(segments: Sequence[Segment], operators: Sequence[BuiltOperator], stream: CudaStream | None) -> list[BuiltSegment]:
-    """The segments of a caller that runs them by itself. `stream`: of the mixed and gpu ones; None: the host runs them."""
-    if stream is None:
-        return make_segments(segments, operators, BuiltSegment)
+def on_stream(stream: CudaStream) -> MakeSegment:
+    """The function that makes the segments of a caller that runs them by itself: mixed and gpu ones queue their work on `stream`."""
     from ..gpu.device_segments import DeviceSegment
 
     def make(segment: Segment, own: list[BuiltOperator]) -> BuiltSegment:
         return BuiltSegment(segment, own) if segment.backend == "cpu" else DeviceSegment(segment, own, stream)
 
-    return make_segments(segments, operators, make)
+    return make
 
 
 def _make(planned: PlannedOperator, environment: Environment) -> Operator:
