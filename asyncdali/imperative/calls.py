@@ -132,7 +132,7 @@ def call(
         constants = _checked_arguments(function, arguments, named)
         place, number = _place(function, values, wanted_device)
         count, is_batch = samples_of(function, values, named, batch_size)
-        where = place_of_inputs(function, values, place, number)
+        where = place_of_inputs(function, values, place)
         key = (schema.name, place, number, _key(constants), tuple(named), tuple(where))
         engine = engine_of(context, place, number)
         brick = engine.bricks.find(key, lambda: _brick(engine, function, place, constants, tuple(named), where))
@@ -340,7 +340,7 @@ def on_cpu(values: Sequence[DynamicValue]) -> bool:
     return True
 
 
-def place_of_inputs(function: OperatorFunction, values: Sequence[DynamicValue], place: str, number: int) -> list[str]:
+def place_of_inputs(function: OperatorFunction, values: Sequence[DynamicValue], place: str) -> list[str]:
     """The device that each positional input must be on."""
     schema = function.schema
     if place != "gpu":

@@ -67,7 +67,7 @@ def batch_of_array(array: Any, kind: DALIDataType, memory: Any, device: str) -> 
     return batch
 
 
-def batch_of_tensors(tensors: list[Any], name: str, memory: object, device: str) -> Batch:
+def batch_of_tensors(tensors: list[Any], name: str, device: str) -> Batch:
     """A batch of tensors of one type and rank, in place."""
     if not tensors:
         return empty_batch(device)

@@ -114,7 +114,7 @@ class TensorListCPU(TensorList):
         if isinstance(object, TensorListCPU):
             self._batch = object._batch
         elif isinstance(object, (list, tuple)):
-            self._batch = batch_of_tensors(as_tensors(object, TensorCPU), "TensorCPU", HOST, "cpu")
+            self._batch = batch_of_tensors(as_tensors(object, TensorCPU), "TensorCPU", "cpu")
             if contiguous and len(object):
                 self._batch = self._gathered()
         else:
@@ -135,7 +135,7 @@ class TensorListCPU(TensorList):
 
         Raises TypeError for objects without DLPack and for different types, RuntimeError for different ranks and strided data.
         """
-        tensors = TensorListCPU._from_batch(batch_of_tensors(dlpack_tensors(list_of_objects, TensorCPU), "TensorCPU", HOST, "cpu"))
+        tensors = TensorListCPU._from_batch(batch_of_tensors(dlpack_tensors(list_of_objects, TensorCPU), "TensorCPU", "cpu"))
         if contiguous:
             tensors._batch = tensors._gathered()
         if layout is not None:

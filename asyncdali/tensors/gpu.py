@@ -142,7 +142,7 @@ class TensorListGPU(_OnDevice, TensorList):
             tensors = as_tensors(object, TensorGPU)
             first = tensors[0] if tensors else None
             self._on(first._memory if first else HOST, first._device_id if first else device_id, stream)
-            self._batch = batch_of_tensors(tensors, "TensorGPU", self._memory, "gpu")
+            self._batch = batch_of_tensors(tensors, "TensorGPU", "gpu")
             if contiguous and tensors:
                 self._batch = self._gathered()
         elif object is None:

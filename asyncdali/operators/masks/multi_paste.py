@@ -93,7 +93,7 @@ class MultiPaste(MovingOperator):
         if sequences and numbers is None:
             self._agreed(pasted, used, 0, "frames", first)
         output = self.output(first, shapes, layout)
-        output.source_info = _origins(pasted, counts, first)
+        output.source_info = _origins(pasted, counts)
         pieces = Pieces(output)
         begins, extents, targets = regions
         self._clear(pieces, used, extents, targets, canvas)
@@ -312,7 +312,7 @@ def _picked(source: Batch, samples: np.ndarray) -> Batch:
     )
 
 
-def _origins(pasted: list[Batch], counts: np.ndarray, first: Batch) -> list[str] | None:
+def _origins(pasted: list[Batch], counts: np.ndarray) -> list[str] | None:
     """The origins of the images that each sample pastes, joined by ";"; None if no image has an origin."""
     if all(batch.source_info is None for batch in pasted):
         return None

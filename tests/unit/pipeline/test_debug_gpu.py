@@ -394,7 +394,8 @@ def test_an_interrupt_inside_of_an_operator(cuda, monkeypatch, place):
             due.add("before" if k % 2 else "behind")
             with pytest.raises(KeyboardInterrupt):
                 pipe.run()
-            assert not cuda._streams[pipe._core.engine._place._stream.handle]  # no work is left that could read memory which the next run fills
+            stream = pipe._core.engine._place._stream.handle
+            assert not cuda._streams[stream]  # no work is left that could read memory which the next run fills
         made.append([observed(output) for output in pipe.run()])
     pipe.close()
     assert_equal(made, run(body, False, iterations=6, enable_conditionals=False))
