@@ -2,6 +2,27 @@
 
 Installed as ``asyncdali_workers``. It does not know pipelines: it imports only the standard library, numpy and cloudpickle.
 
+    batches/        batches in progress, as the parent sees them
+    processes/      start, replacement and end of workers
+    worker/         the code of a worker
+    shared/         memory that parent and workers read and write
+
+The path of a batch::
+
+    parent                                                   worker (several)
+
+    pool.py, dispatcher.py    a batch is requested
+        |
+    batches/tasks.py          slices, and a slot of memory
+    batches/queues.py ------ rings in shared memory -------> worker/worker.py       takes the next slice
+                                                                 |
+                                                             worker/callbacks.py    calls the source
+                                                             worker/writing.py      samples into the slot
+                                                                 |
+    batches/answers.py <---- records through one pipe ------ worker/worker.py
+        |
+    batches/batches.py        arrays over the slot, without a copy
+
     arguments.py    Checks the arguments of a pool
     channels.py     Resources that a pool and its workers share
     counts.py       Counts of a pool, for its statistics

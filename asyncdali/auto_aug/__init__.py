@@ -13,6 +13,7 @@ Modules: ``auto_augment``, ``rand_augment``, ``trivial_augment`` (the algorithms
 decorator ``augmentation``, ``Policy``, ``select``, ``signed_bin``). The same seed chooses the same operations, magnitudes and signs as
 DALI does. Conditional execution need not be enabled.
 
+    core/               The decorator `augmentation`, `Policy`, `select` and `signed_bin`
     _suites.py          Common parts of the algorithms: operations with their ranges of magnitudes, and checks of arguments
     augmentations.py    The operations of automatic augmentations
     auto_augment.py     AutoAugment: applies one of a policy's sub-policies to each sample

@@ -12,6 +12,14 @@ per thread and job, whatever the number of samples and steps.
 ``import asyncdali`` imports nothing of this package. Numba is imported when a kernel must be compiled, which ``build()`` does. Kernel
 modules are called ``*_kernels.py`` and are beside their operator.
 
+From a function to machine code::
+
+    @step function --> kernel_keys.py --> shipped.py, kernel_store.py --> machine_code.py --> an address, for the driver
+                       a digest           is it on disk?                  linked
+                                              | no
+                                              v
+                                          compiler.py: Numba, once; then it is on disk
+
     addresses.py        Addresses of arrays, for the tables that compiled steps read
     branch_tables.py    Tables of the steps in ``branches``
     branches.py         Steps that run for some samples of a batch only

@@ -9,6 +9,22 @@ state: the training process restores the order.
     wire/     the graph, requests, batches and errors between them, and the handshake
     cut.py    the parts of the plan
 
+The path of a request::
+
+    training process                                               engine (one of several)
+
+    a segment before the cut starts
+        |
+    parent/ordered.py    positions, order
+    parent/loader.py     an engine ------ request (wire/) -------> child/server.py
+                                     iteration, slice, positions       |
+                                                                   child/maker.py: an executor
+                                                                       |
+    parent/answers.py    <------------ answer (wire/) ------------ child/server.py
+        |                batches in shared memory, numbers of samples
+    parent/ordered.py    the oldest answer first: the segment ends
+    parent/faults.py     an engine died: another engine gets the same request
+
 May import ``graph``, ``runtime``, ``operators.base``, ``device``, ``batch``, ``errors``, ``options`` and the workers' system calls.
 No module of ``runtime`` imports this room: a session gets its engines as an argument.
 """

@@ -7,6 +7,15 @@ Engines may be on other machines (docs/fleet.md). The engine's side is ``actor``
 ``connections`` and ``places``. Between them: ``proof`` (the token), ``link`` (frames), ``messages`` (checks), ``near`` (shared memory),
 ``addresses``. ``metrics`` is for Prometheus.
 
+The path of a request::
+
+    rank of a training                                      machine with engines
+
+    ranks.py      which samples of the order
+    remote.py     which actor --- link.py, messages.py ---> actor.py ---> engines/child/maker.py
+    remote.py     <------------ batches, in payloads ------ actor.py
+    patience.py   no answer in time: a second actor gets the same request
+
     actor.py        An actor: a process that makes iterations for trainers on any machine
     addresses.py    Addresses of actors
     connections.py  The actors of one loader: connections, and what happens when one is lost

@@ -15,6 +15,20 @@
     context.py          The stack of current pipelines of each thread, and the trace of a user's operator call
     dali_attributes.py  Attributes of DALI's ``ops`` objects that begin with an underscore
 
+From calls to segments::
+
+    fn.resize(x)    calls.py, node.py            checked, and noted as an operator instance with nodes
+    if x > 0:       rewrite/, conditionals.py    both branches are noted, between a split and a merge
+        |
+        v  build()
+    plan.py         what the outputs need, in DALI's order; seeds; equal operators are merged
+        |
+        v
+    peephole/       operators that use what they know of their neighbours
+        |
+        v
+    plan.py         segments: operators that run together -----> runtime
+
 May import: operators' declarations, batches, types and errors; never the runtime, sources or the pipeline.
 """
 

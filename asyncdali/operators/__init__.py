@@ -1,6 +1,11 @@
 """Operators: one module per operator or close family, with schema, shape rule and kernels together.
 
-The modules of this folder are the contract that all operators follow. Each subfolder is a family of operators.
+The modules of this folder are the contract that all operators follow. Each subfolder is a family of operators:
+
+    arrays     casts/, constants/, expressions/, lookup/, moves/, shaping/, statistics/
+    batches    batches/, python/, random/, sequences/
+    images     color/, crop/, decode/, filters/, flip/, images/, masks/, resize/, warp/
+    others     audio/, detection/, segmentation/, transforms/
 
 There is one module per operator, except for operators with one shape rule and one plan. tests/unit/house/test_house.py reads this list:
 

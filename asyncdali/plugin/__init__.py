@@ -1,5 +1,7 @@
 """Plugins for other libraries (PyTorch, JAX, TensorFlow, Paddle, Numba), at the same places as in DALI.
 
+    pytorch/, jax/, tf/, numba/    one folder per framework
+
     base_iterator.py  The common base of all framework iterators
     dali_names.py     Iterator attributes with an underscore that programs written for DALI read, set or call, although DALI does not
                       document them

@@ -5,6 +5,12 @@ positions, as always, so it may come from engines, workers, and any depth. A *re
 behind it gets these batches as it gets data from Python, and draws by its own iterations. The state is where each part is read, (raw
 iteration, place in it), and a few numbers of the regrouper.
 
+From raw iterations to batches::
+
+    session of a part --> part_streams.py --> regrouper --> joining.py --> puller.py --> the graph behind
+                          raw iterations      select, mix,  one batch      as data from Python
+                                              batch_by, ready
+
     contract.py       The rule that forms batches, and its view of the parts. New kinds of regrouping begin here
     calls.py          The calls, with the checks of their arguments
     regrouping.py     A regrouping in the graph: its parts and its outputs

@@ -13,9 +13,23 @@
     templates/           plans, whole segments, and uploads of a GPU that are copied while shapes stay equal
     gpu/                 segments on a GPU
     counting/            counters, and the reports made of them
+    repairs/             iterations that failed for a sample are made again
 
-An iteration goes from ``order.producer`` through ``order.executor`` and ``order.placement`` to ``work.segments`` (on a GPU
-``gpu.device_segments``), and back as an ``order.record``, which ``order.delivery`` hands over.
+The path of an iteration::
+
+    run() -----------> order/producer.py    asks the sources, queues a record
+                           |
+                           v
+                       order/executor.py    order/scheduler.py: which segment may start
+                           |                order/placement.py: on which thread
+                           v
+                       work/segments.py     prepare, plan (or a copy: templates/), place, compute;
+                           |                on a GPU gpu/device_segments.py
+                           v
+    TensorLists <----- order/delivery.py    the oldest record: outputs, positions, error
+                           ^
+                           |
+                       repairs/             makes an iteration with a bad sample again
 
 May import: the graph's plan, operators' base, sources, devices, tensors, batches, checkpoints; never the pipeline.
 """

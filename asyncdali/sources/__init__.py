@@ -7,6 +7,16 @@
     state.py, snapshots.py    positions of sources, for checkpoints
     device_data.py            data in the memory of a GPU
 
+The path of a batch::
+
+    producer --> sources.py --+--> pullers.py, iterating.py --> a callable or iterable, in this process
+                              +--> awaited.py ----------------> a coroutine, on the loop of the sources
+                              +--> parallel.py ---------------> asyncdali_workers
+                              +--> ports.py ------------------> data that the program feeds
+                                       |
+                                       v
+                                   a checked batch in the iteration's record --> external_source.py in the graph
+
     external_source.py  external_source as an operator of the graph: it passes on the batch that was fed to its iteration
     fed_videos.py       Videos that are fed to a pipeline, and the parts of them that iterations decode
     video_input.py      experimental.inputs.video: sequences of frames of videos that the program feeds

@@ -2,6 +2,12 @@
 
 If the decoder meets anything unexpected in a picture, libjpeg-turbo decodes the picture, or reports the error.
 
+The path of a picture (``window_decoding.py`` goes through it one row of blocks at a time)::
+
+    file --> markers.py --> bit_reader.py --> huffman_decoding.py --> inverse_dct.py --> colour.py --> pixels
+             tables:                          progressive files:
+             huffman.py                       progressive.py
+
 markers.py               the segments before the entropy-coded data, checked
 huffman.py               look-up tables that give up to two coefficients at a time
 bit_reader.py            entropy-coded bytes without stuffing, and the reservoir of bits

@@ -1,7 +1,10 @@
 """One GPU: the driver, streams, events, device memory, JPEG decoders, and arrays for users.
 
 Only `driver.py` calls CuPy and CUDA; all other code uses addresses and handles. `commands.py` collects commands for a stream, and
-`command_kernels.py` executes them without the interpreter lock.
+`command_kernels.py` executes them without the interpreter lock::
+
+    copies, launches, waits --> commands.py --> command_kernels.py --> functions of CUDA (driver.py) --> the stream
+                                integers        compiled code
 
     arrays.py          The device arrays behind a GPU's tensor lists, and their access to device memory
     code_cache.py      Machine code of CUDA kernels on disk

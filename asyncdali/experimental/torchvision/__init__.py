@@ -7,7 +7,7 @@ Needs torch and PIL, not torchvision. docs/torchvision.md says where results dif
 
     v2/functional.py  functions
     v2/operator.py    classes of your own with code for pipelines, as in DALI
-    v2                all classes, as in torchvision
+    v2/               all classes, as in torchvision
 
 May import `vision`.
 """

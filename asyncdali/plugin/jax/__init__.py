@@ -1,5 +1,6 @@
 """Pipelines in JAX: iterators that return (sharded) arrays, and jax functions in the graph. Needs jax (``pip install asyncdali[jax]``).
 
+    fn/             `jax_function`, at the same place as in DALI
     arrays.py       Batches of pipelines as jax arrays
     clu.py          The iterators with `peek`, at the same place as in DALI
     factory.py      Decorators that turn graph functions into functions that return iterators

@@ -1,5 +1,6 @@
 """DALI's Numba plugin. The operator itself is in ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental``.
 
+    fn/              `numba_function`, at the same place as in DALI
     experimental.py  NumbaFunction
 
 May import what `plugin` may.

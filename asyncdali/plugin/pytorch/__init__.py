@@ -3,6 +3,10 @@
 CPU tensors are views of the pipeline's memory and stay valid as long as they are referenced. Needs torch
 (``pip install asyncdali[torch]``).
 
+    experimental/   a pipeline inside a torch DataLoader (`proxy/`)
+    fn/             `torch_python_function`, at the same place as in DALI
+    loader_evaluator/    how long a loop waits for its loader
+
     convert.py      Conversion between tensor lists and torch tensors
     dataset.py      Torch data sets as sources of a pipeline, and pipelines as torch data sets
     function.py     Torch functions as operators

@@ -7,6 +7,12 @@ operators all have templates is copied as a whole; on a GPU this is the upload o
 An operator asks for copies with ``repeatable = True``. A template is made by planning over views of the inputs, which have nothing but
 what the key covers. Addresses are handles there, and tables declare which words are addresses, and of what. Nothing is compared.
 
+What happens to an operator, by how often a key has occurred::
+
+    once            planned as always
+    twice           views.py --> `plan` --> outlines.py --> host.py, whole.py or device.py: a template, kept in tables.py
+    more often      the template is copied, and addresses are added (compiled/relocation.py)
+
     keys.py      the data that the plans of a template may depend on
     views.py     inputs and iteration, as `plan` sees them while its plan becomes a template
     outlines.py  plans over views, and the block of words that their tables declare

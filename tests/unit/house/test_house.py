@@ -244,15 +244,34 @@ def _named(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w/]){re.escape(name)}(?!\w)", text) is not None
 
 
-def test_every_folder_lists_its_files():
-    """The docstring of a folder has a line for each of its modules. docs/architecture.md lists those beside the rooms."""
+def _folder_texts() -> dict[Path, str]:
+    """The docstrings of all folders of code."""
+    inits = [*ROOT.rglob("__init__.py"), *(ROOT.parent / "workers").rglob("__init__.py")]
+    return {init.parent: ast.get_docstring(ast.parse(init.read_text())) or "" for init in inits}
+
+
+def test_every_folder_lists_its_files_and_folders():
+    """The docstring of a folder has a line for each of its modules and folders. docs/architecture.md lists those beside the rooms."""
     missing = []
-    for init in [*ROOT.rglob("__init__.py"), *(ROOT.parent / "workers").rglob("__init__.py")]:
-        if init.parent != ROOT:
-            text = ast.get_docstring(ast.parse(init.read_text())) or ""
-            files = (file for file in sorted(init.parent.glob("*.py")) if file != init)
-            missing += [str(file.relative_to(ROOT.parent)) for file in files if not _named(text, file.name)]
+    for folder, text in _folder_texts().items():
+        if folder != ROOT:
+            files = [file.name for file in sorted(folder.glob("*.py")) if file.name != "__init__.py"]
+            folders = [f"{init.parent.name}/" for init in sorted(folder.glob("*/__init__.py"))]
+            missing += [f"{folder.relative_to(ROOT.parent)}/{name}" for name in (*files, *folders) if not _named(text, name)]
     assert missing == []
+
+
+FLOWS = {
+    "codecs/jpeg", "compiled", "device/cuda", "engines", "fleet", "graph", "imperative", "readers", "regrouping", "runtime",
+    "runtime/templates", "sources", "workers",
+}  # fmt: skip
+"""Folders through which something goes from module to module. Their docstrings have a picture of its path."""
+
+
+def test_folders_with_a_flow_have_a_picture():
+    texts = _folder_texts()
+    folders = {name: ROOT.parent / name if name == "workers" else ROOT / name for name in FLOWS}
+    assert [name for name, folder in folders.items() if not re.search(r"->|\n +v\n", texts[folder])] == []
 
 
 def test_folders_list_no_file_that_is_gone():

@@ -1,5 +1,7 @@
 """The experimental part of the PyTorch plugin.
 
+    proxy/    a pipeline inside a torch DataLoader
+
 May import what `plugin` may.
 """
 
