@@ -301,7 +301,7 @@ def _made_by_conversion(group: Group) -> bool:
 
 
 def _each(value: object, k: int) -> object:
-    """Of one value for all outputs or a list: the k-th; a list that is too short leaves the rest open."""
+    """The value of output k. `value` is one for all outputs, or a list; a list that is too short leaves the rest open."""
     if isinstance(value, (list, tuple)):
         return value[k] if k < len(value) else None
     return value

@@ -77,7 +77,7 @@ class TiffFile(NamedTuple):
 
     @property
     def channels(self) -> int:
-        """Of the decoded picture, if all are wanted. As in DALI, CMYK becomes RGB and a full alpha channel."""
+        """Channels of the decoded picture, if all are wanted. As in DALI, CMYK becomes RGB and a full alpha channel."""
         if self.colour in (YCBCR, LAB):
             return 3
         return {PALETTE: 3, CMYK: 4}.get(self.colour, self.samples)

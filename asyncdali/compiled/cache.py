@@ -34,7 +34,7 @@ from .target import chosen_level, setting, target
 missed: list[Callable[[], None]] = []
 """Called when a function is not in the cache and will be compiled."""
 _FORMAT = 4
-"""Of the contents of files. Older ones are pickles, which nothing reads any more."""
+"""The version of the format of files. Files of other versions are not read."""
 
 
 _SETTINGS = ("NUMBA_OPT", "NUMBA_DEBUGINFO", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE", "NUMBA_ENABLE_AVX")

@@ -94,7 +94,7 @@ class DynamicReader(Restorable):
         self._context: EvalContext | None = None
         self._checkpointing = bool(enable_checkpointing)
         self._loops: dict[bool, CapturedLoop] = {}
-        """By whether the program asked for it."""
+        """Captured loops: the one that the program asked for (True), and the one that the reader begins by itself."""
         self._pid = forks.pid
         self._names: str | None = None
         """A digest of the data set, once it was needed."""

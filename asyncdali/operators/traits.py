@@ -33,7 +33,7 @@ class Trait(Flag):
     SCANS_HEADS = auto()
     """It can scan the heads of the files that it reads; see ``graph.peephole.heads``."""
     TAKES_ADDRESSES = auto()
-    """Of its first input, if that is among `inputs_read`, `plan` uses the addresses of samples and not their contents."""
+    """`plan` uses the addresses of the samples of its first input, not their contents, also if `inputs_read` names that input."""
     WIDENS = auto()
     """It changes elements to its argument `dtype` and makes about as many; see ``graph.peephole.narrow``."""
 

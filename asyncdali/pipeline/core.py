@@ -235,7 +235,7 @@ class Core:
                 self.options = own
 
     def saved_positions(self) -> dict[str, Any]:
-        """Of the checkpoint to be restored: positions by operator."""
+        """The positions in the checkpoint to be restored, by operator."""
         data = self.options.checkpoint
         if data is None or dali_checkpoints.is_checkpoint(data):  # DALI saves no positions of sources
             return {}

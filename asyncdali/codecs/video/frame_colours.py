@@ -31,7 +31,7 @@ _FULL_RANGE = 2
 _ONE_PLACE = {"vp8", "vp9", "mjpeg"}
 """Codecs whose headers do not say where chroma lies, so a video has one place. A probe takes 200 us among other work, a frame 2,000."""
 _FEWEST_ROWS = 8
-"""Of frames in which two rows share chroma. swscale does not interpolate between fewer than four rows of chroma."""
+"""Fewest rows of frames in which two rows share chroma. swscale does not interpolate between fewer than four rows of chroma."""
 _PROBE_SIZE = (48, _FEWEST_ROWS)
 """Width and height of a probe: more than one block of the kernel, and rows at the edges and inside."""
 

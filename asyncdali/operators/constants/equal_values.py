@@ -58,7 +58,7 @@ class OneValue(Operator):
             raise ValueError(f"`dtype` {self._dtype.name} has no elements")
         self._made: Batch | None = None
         self._sizes: _Sizes | None = None
-        """Of the last batch. Dense inputs have the same array of shapes in every iteration, and finding its sizes takes 20 us."""
+        """The sizes of the last batch. Dense inputs have the same array of shapes in every iteration, and finding its sizes takes 20 us."""
 
     def _batch(self, shapes: np.ndarray, dtype: DALIDataType, layout: str) -> Batch:
         sizes = self._sizes

@@ -32,7 +32,7 @@ def _numbers() -> tuple[np.ndarray, np.ndarray]:
 
 
 def differing(name: str, x: np.ndarray, y: np.ndarray) -> int:
-    """Of the numbers float32[count] (pairs, if the function takes two), count those for which a function and the library have different
+    """Count the numbers, float32[count] (pairs, if the function takes two), for which a function and the library have different
     bits."""
     x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.float32)
     return counted(_counter(name), x, y)

@@ -49,7 +49,7 @@ class Feature:
         """The value of missing elements (a scalar, or uint8 text)."""
         if self.kind == string:
             text = b"" if self.default is None else self.default
-            return np.frombuffer(text.encode() if isinstance(text, str) else bytes(memoryview(text)), np.uint8)  # text
+            return np.frombuffer(text.encode() if isinstance(text, str) else bytes(memoryview(text)), np.uint8)
         nothing = self.default is None or (isinstance(self.default, str) and not self.default)
         return np.asarray(0 if nothing else self.default).astype(self.numpy)
 

@@ -208,7 +208,7 @@ class PipelineCounters:
         self.note_held([batch for batch in outputs if batch.values is None or batch.values.base is not None])
 
     def ran(self, began: int, outputs: Sequence[Any] | None) -> None:
-        """Debug mode: an iteration that began at that time ran in the consumer's own call. None: the iteration failed."""
+        """Count an iteration of debug mode, which ran in the consumer's own call. `began`: its time. `outputs`: None if it failed."""
         time = now()
         self._comes(began, 0, 1)
         self.wait += time - began

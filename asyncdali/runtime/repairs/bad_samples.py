@@ -303,7 +303,7 @@ class Repairs:
 
     @functools.cached_property
     def _segments(self) -> list[BuiltSegment]:
-        """Made for the first bad sample, on the device of the executor."""
+        """The segments for iterations that are made again, made for the first bad sample, on the device of the executor."""
         kind = repairing_segment_kind(self._executor.gpu, f"{self._executor.stages.name}-repairs")
         return make_segments(self._plan.segments, self._operators, kind)
 

@@ -109,6 +109,16 @@ NOUNLESS = re.compile(r"^ +self\.\w+(?:: [^=\n]+)? = [^#\n]*  # (?:that|of|which
 """Comments beside an attribute that leave their noun to its name: `self.engine = ""  # that made a part of it`."""
 
 
+NOUNLESS_DOCSTRING = re.compile(r'^ *"""(?:Of|That|Whose) (?!a\b).*$', re.M)
+"""The same in docstrings of attributes and functions, such as "Of the last batch." below `self._sizes`."""
+
+
+def test_docstrings_have_a_noun():
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in _sources("asyncdali", "workers")}
+    assert {name: lines_of(NOUNLESS_DOCSTRING, text) for name, text in texts.items() if lines_of(NOUNLESS_DOCSTRING, text)} == {}
+    assert lines_of(NOUNLESS_DOCSTRING, '    """Of the last batch."""') == [1]
+
+
 def test_comments_beside_attributes_have_a_noun():
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in _sources("asyncdali", "workers")}
     assert {name: lines_of(NOUNLESS, text) for name, text in texts.items() if lines_of(NOUNLESS, text)} == {}
