@@ -10,7 +10,7 @@ from helpers.places import PROJECT, TESTS
 from helpers.readers import EVERY_KIND
 
 from asyncdali.operators import load_registry
-from asyncdali.operators.kernel_operator import TwoFileOperator
+from asyncdali.operators.kernel_operator import KernelOperator, TwoFileOperator
 
 REGISTRY = load_registry()
 NAMES = sorted(name for name in REGISTRY if not name.startswith("_test_"))
@@ -113,3 +113,14 @@ def test_serialization_cases():
     text = sources("unit/graph/test_serialize_operators.py", "unit/sources/test_video_input.py")
     public = [name for name in NAMES if not name.startswith("_") and name.rpartition("readers.")[2] not in EVERY_KIND]
     assert not [name for name in public if not mentions(name, text) and not calls(name, REGISTRY[name].schema)]
+
+
+LEAST_SHORT, LEAST_TWO_FILES = 59, 11
+"""Operators whose kernels follow from their declaration (`KernelOperator`), and those of them with a function of an element or a sample
+(decision 45). The numbers may only rise."""
+
+
+def test_most_operators_with_kernels_use_a_short_form():
+    for kind, least in ((KernelOperator, LEAST_SHORT), (TwoFileOperator, LEAST_TWO_FILES)):
+        found = [name for name in NAMES if issubclass(REGISTRY[name], kind) and REGISTRY[name].__module__.startswith("asyncdali.")]
+        assert len(found) == least, f"{kind.__name__}: {len(found)} operators; write a larger number down"

@@ -123,6 +123,8 @@ def test_shapes_and_defaults(tmp_path):
     assert np.asarray(a[0]).dtype == np.int64 and np.asarray(f[0]).dtype == np.float32 and np.asarray(f[0]).shape == ()
     vector = {"a": tfrec.FixedLenFeature([3], tfrec.int64, [7, 8, 9])}
     assert values(reader(path, vector, 3).run()) == [[[1, 2, 3], [4, 8, 9], [7, 8, 9]]]
+    with pytest.raises(TypeError, match=r"the default has the shape \(2,\); expected \(3,\), or one value for all elements"):
+        reader(path, {"a": tfrec.FixedLenFeature([3], tfrec.int64, [7, 8])}, 1)
 
 
 def test_unpacked_lists_and_the_last_of_several(tmp_path):
