@@ -283,7 +283,7 @@ def _inside(index, extent, border):
 
 @cache
 def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Copy a window that extends beyond the bounds of its input."""
+    """Copy a window that extends beyond the bounds of its input. An input without elements has no border: the window is zeros."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), slicing_converter(in_dtype, out_dtype)
 
     @step_variant("border", in_dtype, out_dtype)
@@ -292,11 +292,15 @@ def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
         record = load_i64(context + _bordered.records) + 32 * axes * sample
         extents, inputs = view_i64(record, axes), view_i64(record + 8 * axes, axes)
         begins, strides = view_i64(record + 16 * axes, axes), view_i64(record + 24 * axes, axes)
-        source, total = load_i64(load_i64(context + _bordered.inputs) + 8 * sample), 1
+        source, total, elements = load_i64(load_i64(context + _bordered.inputs) + 8 * sample), 1, 1
         for k in range(axes):
             total *= extents[k]
-            if inputs[k] <= 0:
-                total = 0
+            elements *= inputs[k]
+        out = view_out(load_i64(load_i64(context + _bordered.outputs) + 8 * sample), total)
+        if elements == 0:
+            for i in range(total):
+                out[i] = 0
+            return 0
         if total == 0:
             return 0
         # Innermost axes that are copied whole are moved as one block.
@@ -306,7 +310,6 @@ def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
             block *= extents[left]
         last = left - 1
         width, begin, extent = extents[last], begins[last], inputs[last]
-        out = view_out(load_i64(load_i64(context + _bordered.outputs) + 8 * sample), total)
         done = 0
         for row in range(total // (width * block)):
             rest, base = row, source

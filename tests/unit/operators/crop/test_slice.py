@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import kernels
 from helpers.operators import run
 from helpers.pipelines import pipeline_of
 from helpers.tensor_parity import ALL_TYPES, Failed, ours, random_array
+from helpers.twins import outputs_of
 
 from asyncdali import fn, types
 
@@ -140,3 +142,16 @@ def test_flip_and_crop_take_all_types(dtype):
         assert mine.dtype == dtype
     for mine, sample in zip(run("crop", samples, "HWC", crop=[2.0, 3.0], crop_pos_x=0.0, crop_pos_y=0.0), samples, strict=True):
         np.testing.assert_array_equal(mine, sample[:2, :3])
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 1), (2, 0, 3), (0, 0, 2)])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
+def test_windows_of_samples_without_elements_are_zeros(shape, dtype):
+    """Beside a sample with elements. The memory of the outputs holds other bytes before."""
+    samples = [np.ones((3, 4, shape[2]), dtype), np.zeros(shape, dtype)]
+    for policy in ("clamp", "wrap", "reflect_101", "reflect_1001"):
+        for target in ({}, {"dtype": types.FLOAT}):
+            constants = {"start": [1, 1], "shape": [3, 2], "axes": [0, 1], "out_of_bounds_policy": policy, **target}
+            for gpu in (False, *([True] if kernels.COMPILER else [])):
+                (found,) = outputs_of("slice", [samples], "HWC", None, gpu, **constants)
+                assert found[0].all() and not found[1].any(), (policy, target, gpu)
