@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from helpers.clocks import TIMEOUT, EngineClock
 from helpers.engines import data_files, pipeline, stream
-from helpers.pipelines import run_script
 from helpers.processes import children, wait_until
+from helpers.warm import run_warm
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.compiled.intrinsics import store_i64
@@ -439,7 +439,7 @@ LIMITS = """
 )  # fmt: skip
 def test_limits_are_named(kind, number, text):
     """The error names the limit. Only the affected iterations fail, and no process dies."""
-    done = run_script(LIMITS, kind, number)
+    done = run_warm(LIMITS, kind, number)
     lines = done.stdout.splitlines()
     assert len(lines) == 2 and all(text in line for line in lines), (done.stdout, done.stderr)
 
@@ -499,7 +499,7 @@ NO_ROOM = """
 
 def test_no_room_for_a_block_fails_one_iteration():
     """A block that could not be mapped is mapped for a later iteration, and its lease was returned."""
-    done = run_script(NO_ROOM)
+    done = run_warm(NO_ROOM)
     assert "bytes of address space: ulimit -v" in done.stdout, (done.stdout, done.stderr)
     assert int(done.stdout.split("lent")[-1]) <= 3, done.stdout
 
@@ -584,11 +584,11 @@ def test_a_killed_engine_with_a_forked_child_is_replaced(method, tmp_path):
     """The child keeps the engine's end of the socket open, so only the process itself reports its end."""
     path = tmp_path / "child"
     try:
-        done = run_script(FORKING, 2, method, path, timeout=120)
+        done = run_warm(FORKING, 2, method, path, timeout=120)
         assert done.returncode == 0, done.stderr
         path.rename(tmp_path / "killed")
         os.kill(int((tmp_path / "killed").read_text()), signal.SIGKILL)
-        plain = run_script(FORKING.replace("os.fork()", "1 << 22"), 1, method, tmp_path / "none", timeout=120)
+        plain = run_warm(FORKING.replace("os.fork()", "1 << 22"), 1, method, tmp_path / "none", timeout=120)
         assert done.stdout == plain.stdout and done.stdout
     finally:
         if path.exists():
@@ -639,5 +639,5 @@ GROUP = """
 def test_signals_of_the_process_group_are_the_programs(method):
     """Engines and the process that forks them neither die nor run the program's handlers."""
     text = GROUP.replace("import os, signal, sys\n", "import os, signal, sys\n    os.setsid()\n", 1)
-    done = run_script(text, method, timeout=120)
+    done = run_warm(text, method, timeout=120)
     assert (done.stdout, done.stderr) == ("4 [0, 0] 20\n", "")

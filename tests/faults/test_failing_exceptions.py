@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from helpers.pipelines import run_script
+from helpers.warm import run_warm
 
 SCRIPT = """
     import itertools, sys
@@ -110,5 +110,5 @@ PLACES = (
 
 
 def test_an_exception_that_cannot_be_shown_is_reported():
-    done = run_script(SCRIPT, *PLACES, timeout=300)
+    done = run_warm(SCRIPT, *PLACES, timeout=300)
     assert done.stdout == "all reported\n", done.stderr

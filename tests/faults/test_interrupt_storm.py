@@ -6,7 +6,7 @@ By default some hundred exceptions per case; slow: 20,000 for one engine with st
 from __future__ import annotations
 
 import pytest
-from helpers.pipelines import run_script
+from helpers.warm import run_warm
 
 STORM = """
     import itertools, signal, sys
@@ -162,7 +162,7 @@ FEW = [
 
 
 def storm(count, cases, timeout):
-    done = run_script(STORM, count, *cases, timeout=timeout)
+    done = run_warm(STORM, count, *cases, timeout=timeout)
     print(done.stderr)
     assert done.stdout == "nothing lost\n", done.stderr[-6000:]
 
@@ -213,7 +213,7 @@ BLOCKED = """
 
 def test_a_generator_that_blocks_is_interrupted_after_a_while():
     """Handlers are delayed while a generator is asked, but not longer than a second."""
-    assert run_script(BLOCKED, timeout=60).stdout == "interrupted\n"
+    assert run_warm(BLOCKED, timeout=60).stdout == "interrupted\n"
 
 
 STOPPED = """
@@ -261,4 +261,4 @@ STOPPED = """
 
 def test_a_stop_of_the_process_does_not_count_as_a_generator_that_blocks():
     """A process may be stopped, or get no processor, for longer than the limit. The generator goes on afterwards."""
-    assert run_script(STOPPED, timeout=60).stdout == "1 [0, 1, 2]\n"
+    assert run_warm(STOPPED, timeout=60).stdout == "1 [0, 1, 2]\n"

@@ -6,7 +6,7 @@ Every kind of source and several calls that consume epochs. Slow: all cases, and
 from __future__ import annotations
 
 import pytest
-from helpers.pipelines import run_script
+from helpers.warm import run_warm
 
 EPOCHS = """
     import asyncio, functools, itertools, os, signal, sys, tempfile
@@ -233,7 +233,7 @@ FEW = [
 
 
 def storm(count, cases, timeout):
-    done = run_script(EPOCHS, count, *cases, timeout=timeout)
+    done = run_warm(EPOCHS, count, *cases, timeout=timeout)
     print(done.stderr)
     assert done.stdout == "nothing lost\n", done.stderr[-6000:]
 

@@ -6,7 +6,7 @@ The interrupts come at fixed places of the program (by default at some of them; 
 from __future__ import annotations
 
 import pytest
-from helpers.pipelines import run_script
+from helpers.warm import run_warm
 
 RUNS = """
     import itertools, sys, time
@@ -138,7 +138,7 @@ CHOSEN_RUNS = """
 
 @pytest.mark.parametrize("parts", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupts_at_chosen_places_of_run(parts):
-    done = run_script(RUNS + CHOSEN_RUNS, parts, *CASES, timeout=600 if parts > 1 else 3600, ASYNCDALI_COMPILE_AHEAD="0")
+    done = run_warm(RUNS + CHOSEN_RUNS, parts, *CASES, timeout=600 if parts > 1 else 3600, ASYNCDALI_COMPILE_AHEAD="0")
     assert done.stdout == "nothing lost\n", done.stderr
     print(done.stderr)
 
@@ -159,7 +159,7 @@ AWAITED_RUNS = """
 @pytest.mark.parametrize("parts", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupts_at_chosen_places_of_run_async(parts):
     """Also while a lock is taken that the source thread needs, and between the fetch and the end of the coroutine."""
-    done = run_script(RUNS + AWAITED_RUNS, parts, "random-2", "called-2", "stream-3", "engines-2", timeout=600 if parts > 1 else 3600)
+    done = run_warm(RUNS + AWAITED_RUNS, parts, "random-2", "called-2", "stream-3", "engines-2", timeout=600 if parts > 1 else 3600)
     print(done.stderr)
     assert done.stdout == "nothing lost\n", done.stderr
 
@@ -197,13 +197,13 @@ RAIN = """
 
 @pytest.mark.slow
 def test_interrupts_at_any_instant_of_run():
-    done = run_script(RUNS + RAIN, 20, *CASES, timeout=120 + 20 * len(CASES), ASYNCDALI_COMPILE_AHEAD="0")
+    done = run_warm(RUNS + RAIN, 20, *CASES, timeout=120 + 20 * len(CASES), ASYNCDALI_COMPILE_AHEAD="0")
     assert done.stdout == "nothing lost\n", done.stderr
     print(done.stderr)
 
 
 BUILDS = """
-    import re, sys, threading, time
+    import re, sys, threading, time, warnings
     import numpy as np
     from pathlib import Path
     from helpers.images import encode, picture
@@ -215,6 +215,7 @@ BUILDS = """
     from asyncdali import Pipeline, fn
     from asyncdali.runtime.order import executor
 
+    warnings.simplefilter("ignore")
     executor.CLOSING = 300.0
     folder = sys.argv[1]
     files = [str(Path(folder) / f"{k}.jpg") for k in range(8)]
@@ -324,9 +325,9 @@ ALL = [pytest.param(1, name, marks=pytest.mark.slow) for name in BUILT]
 @pytest.mark.parametrize("parts, names", [*SOME, *ALL])
 def test_interrupts_at_chosen_places_of_build(parts, names, tmp_path):
     """`parts`: one place in `parts` is tried. 1: all places, and each also for the second and the last time."""
-    environment = {"PYTHONWARNINGS": "ignore", "ASYNCDALI_COMPILE_AHEAD": "0"}  # processes that compile kernels would count as children
+    environment = {"ASYNCDALI_COMPILE_AHEAD": "0"}  # processes that compile kernels would count as children
     limit = 3000 if parts == 1 else 600
-    done = run_script(BUILDS + CHOSEN_BUILDS, tmp_path, parts, *names.split(), timeout=limit, **environment)
+    done = run_warm(BUILDS + CHOSEN_BUILDS, tmp_path, parts, *names.split(), timeout=limit, **environment)
     assert done.stdout == "nothing left\n", done.stderr
     print(done.stderr)
 
@@ -368,6 +369,6 @@ RAIN_ON_BUILDS = """
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
 def test_interrupts_at_any_instant_of_build(name, tmp_path):
-    done = run_script(BUILDS + RAIN_ON_BUILDS, tmp_path, 20, name, timeout=300, PYTHONWARNINGS="ignore", ASYNCDALI_COMPILE_AHEAD="0")
+    done = run_warm(BUILDS + RAIN_ON_BUILDS, tmp_path, 20, name, timeout=300, ASYNCDALI_COMPILE_AHEAD="0")
     assert done.stdout == "nothing left\n", done.stderr
     print(done.stderr)

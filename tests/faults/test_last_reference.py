@@ -9,7 +9,7 @@ import gc
 import weakref
 
 import pytest
-from helpers.pipelines import run_script
+from helpers.warm import run_warm
 
 from asyncdali.system.deadlocks import DeadlockWait
 
@@ -159,7 +159,7 @@ CASES = [
 
 @pytest.mark.parametrize("names", CASES)
 def test_kept_errors_do_not_keep_the_pipeline_alive(names):
-    done = run_script(PROGRAM, *names.split(), timeout=300, PYTHONWARNINGS="ignore")
+    done = run_warm(PROGRAM, *names.split(), timeout=300)
     assert done.stdout == "all gone\n", done.stderr
 
 
@@ -205,7 +205,7 @@ ITERATORS = """
 
 def test_no_iterator_holds_the_pipeline_after_errors():
     pytest.importorskip("torch")
-    done = run_script(ITERATORS, timeout=300)
+    done = run_warm(ITERATORS, timeout=300)
     assert done.stdout == "all gone\n", done.stderr
 
 
@@ -262,7 +262,7 @@ ANY_FRAMEWORK = """
 
 def test_no_iterator_of_any_framework_is_in_a_cycle():
     """Iterators are freed without the collector: after the end, and after errors of sources and operators in constructor and `next`."""
-    done = run_script(ANY_FRAMEWORK, timeout=300)
+    done = run_warm(ANY_FRAMEWORK, timeout=300)
     assert done.stdout == "all gone\n", done.stderr
 
 
@@ -335,7 +335,7 @@ def dying(k):
 def test_workers_that_still_import_end_with_the_last_reference(method, when, tmp_path):
     """A replacement by the forkserver is forked and imports nothing."""
     (tmp_path / "slow_import.py").write_text(SLOW_IMPORT)
-    done = run_script(IMPORTING, method, tmp_path, when, timeout=300)
+    done = run_warm(IMPORTING, method, tmp_path, when, timeout=300)
     assert done.stdout == "all gone\n", done.stderr
 
 

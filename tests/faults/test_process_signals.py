@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from helpers.pipelines import run_script
+from helpers.warm import run_warm
 
 PLACES = [(what, method) for what in ("engines", "workers") for method in ("fork", "spawn", "forkserver")]
 places = pytest.mark.parametrize("what, method", PLACES)
@@ -76,7 +77,7 @@ pipe.close()
 )
 def test_programs_that_a_function_starts_begin_with_the_signals_of_the_program(what, method, ctrl_c):
     """They can be ended, ignore what the program ignores, and block no signal."""
-    done = run_script(STARTED, what, method, ctrl_c, timeout=120)
+    done = run_warm(STARTED, what, method, ctrl_c, timeout=120)
     assert done.returncode == 0, done.stderr
     (terminated, interrupted, hung_up, blocked, ignored), masks = json.loads(done.stdout)
     assert (terminated, interrupted, hung_up) == (-15, -2 if ctrl_c == "default" else 0, -1)
@@ -197,5 +198,5 @@ pipe.close()
 def test_handlers_that_a_module_installs_when_it_is_imported(what, method, tmp_path, monkeypatch):
     """A fresh interpreter imports the modules of the program, whose handlers belong to the program."""
     monkeypatch.chdir(tmp_path)
-    done = run_script(IMPORTED, what, method, timeout=120)
+    done = run_warm(IMPORTED, what, method, timeout=120)
     assert (done.stdout, done.stderr) == ("[7]\n", "")

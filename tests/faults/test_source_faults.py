@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from asyncdali_workers.processes import overtime
 from helpers.clocks import TIMEOUT, PoolClock
-from helpers.pipelines import pipeline_of, run_script, values
+from helpers.pipelines import pipeline_of, values
 from helpers.processes import wait_until
 from helpers.sources import SIZE, Positions
+from helpers.warm import run_warm
 
 from asyncdali import fn
 
@@ -208,7 +209,7 @@ _OTHERS = [pytest.param(method, "exit", marks=pytest.mark.slow) for method in ("
 @pytest.mark.parametrize("method, how", [("fork", "exit"), ("fork", "kill"), ("spawn", "kill"), ("forkserver", "kill"), *_OTHERS])
 def test_no_orphans(method, how):
     """The interpreter ends, or is killed, with busy workers."""
-    done = run_script(EXIT, method, how)
+    done = run_warm(EXIT, method, how)
     pids = [int(word) for word in done.stdout.split()]
     assert len(pids) == 2, done.stderr
     assert done.returncode == (0 if how == "exit" else -signal.SIGKILL)

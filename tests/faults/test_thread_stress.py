@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers.pipelines import run_script
+from helpers.warm import run_warm
 
 PROGRAM = (Path(__file__).parent / "thread_stress_program.py").read_text()
 
@@ -19,7 +19,7 @@ KINDS = (
 
 
 def stress(rounds, intervals, kinds, timeout):
-    done = run_script(PROGRAM, rounds, 150, intervals, *kinds, timeout=timeout)
+    done = run_warm(PROGRAM, rounds, 150, intervals, *kinds, timeout=timeout)
     print(done.stderr)
     assert done.stdout == "no hang\n", done.stderr[-8000:]
 

@@ -9,9 +9,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+KEPT: set[int] = set()
+"""Process ids of helpers that run until this process ends."""
+
 
 def children() -> list[int]:
-    """Process ids of this process's children, including those that were not reaped.
+    """Process ids of this process's children, including those that were not reaped, without :data:`KEPT`.
 
     Processes that compile kernels are excluded and waited for. (They run only when the kernel cache is empty, and end without a signal.)
     """
@@ -25,7 +28,7 @@ def children() -> list[int]:
                 found += map(int, file.read().split())
         except OSError:  # the thread has ended in the meantime
             pass
-    return found
+    return [pid for pid in found if pid not in KEPT]
 
 
 def descriptors() -> dict[int, str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import os
 import platform
 import runpy
 import struct
@@ -48,5 +47,4 @@ if __name__ == "__main__":
     which, names, program, *rest = sys.argv[1:]
     refuse([name for name in names.split(",") if name], getattr(errno, which))
     sys.argv = [program, *rest]
-    os.environ["REFUSED_CALLS"] = names
     runpy.run_path(program, run_name="__main__")

@@ -18,7 +18,7 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
-from helpers.pipelines import run_script
+from helpers.warm import run_warm
 from numba import config
 
 from asyncdali import fn, pipeline_def, types
@@ -511,7 +511,7 @@ def test_all_fills_the_cache_with_every_module(capsys, monkeypatch, tmp_path):
 
 def test_missing_kernels_are_named_and_not_compiled(tmp_path):
     """By doctor; the statistics of a pipeline say what build() has compiled, and what came later."""
-    done = run_script(NAMES, NUMBA_CACHE_DIR=str(tmp_path), timeout=300)
+    done = run_warm(NAMES, compiler=True, NUMBA_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     missing, kept, compiled_before, again, late = json.loads(done.stdout.splitlines()[-1])
     assert "crew.serve" in missing and "random_streams_kernels.draw_coins" in missing and kept == 0

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from helpers.pipelines import run_script
 from helpers.places import PROJECT as ROOT
+from helpers.warm import run_warm
 from numba import config
 
 from asyncdali.__main__ import main
@@ -214,7 +215,7 @@ print(int(compiled._keep is None), cache.folder()[0])
 def compiles(home, **environment):
     """Run a program that compiles a kernel. Returns (whether the cache had the kernel, the cache folder, the output)."""
     environment = {"HOME": str(home), "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "", "ASYNCDALI_QUIET": "1", **environment}
-    done = run_script(COMPILES, **environment)
+    done = run_warm(COMPILES, compiler=True, **environment)
     assert done.returncode == 0, done.stderr
     hits, folder = done.stdout.split()
     return hits == "1", folder, done.stderr
@@ -407,7 +408,7 @@ def test_an_edit_while_a_process_runs(package):
     path = package.folder / "kernelpackage" / "helpers.py"
     edit = f"p = pathlib.Path({str(path)!r}); p.write_text(p.read_text().replace('value * 2', 'value * 3'))"
     shutil.rmtree(package.folder / "cache")
-    done = run_script(script, package.folder, edit, NUMBA_CACHE_DIR=str(package.folder / "cache"))
+    done = run_warm(script, package.folder, edit, compiler=True, NUMBA_CACHE_DIR=str(package.folder / "cache"))
     assert done.stdout.splitlines()[0] == "80 0", done.stderr  # the process runs the code that it had loaded
     os.utime(path, (time.time() + 10,) * 2)
     assert package.run() == [(100, 0), (41, 1)]
@@ -579,7 +580,7 @@ def test_the_command_explains_a_refused_folder(root, capsys):
 
 def test_no_file_is_written_into_the_package(tmp_path):
     """A pipeline runs from a copy of the package, as an installer would make it."""
-    shutil.copytree(ROOT / "asyncdali", tmp_path / "asyncdali", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "asyncdali", tmp_path / "asyncdali")  # with byte code, as installers write it
     before = set(tmp_path.rglob("*"))
     done = run_script(
         "import sys; sys.path.insert(0, sys.argv[1])\nimport asyncdali\nassert asyncdali.__file__.startswith(sys.argv[1])\n"

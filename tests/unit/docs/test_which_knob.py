@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from helpers.benches import EXAMPLE, bench
 from helpers.clocks import CountedClock
-from helpers.pipelines import pipeline_of, run_script
+from helpers.pipelines import pipeline_of
 from helpers.places import PROJECT as ROOT
 from helpers.slow_files import compiler, slow_files
+from helpers.warm import run_warm
 
 from asyncdali import fn, pipeline_def
 from asyncdali.operators.crop.slice import Slice
@@ -68,7 +69,7 @@ CURES = {
 
 def test_the_code_runs():
     code = PAGE.partition("```python\n")[2].partition("```")[0]
-    done = run_script(code)
+    done = run_warm(code)
     assert done.returncode == 0, done.stderr
     waited, drawn, held = done.stdout.splitlines()
     assert re.fullmatch(r"waited [\d.]+ s of [\d.]+ s", waited)

@@ -13,6 +13,7 @@ from helpers.pipelines import pipeline_of, run_script, values
 from helpers.probes import CounterProbe, Probe, call, fail_at
 from helpers.rewriting import rewritten
 from helpers.stateful import Counted
+from helpers.warm import run_warm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -448,7 +449,7 @@ checkpoint.write(path, b"new" * 1000)
 """
     path = tmp_path / "state"
     path.write_bytes(b"old")
-    done = run_script(script, moment, path)
+    done = run_warm(script, moment, path)
     assert done.returncode == 9 and path.read_bytes() == b"old"
 
 

@@ -7,7 +7,8 @@ import threading
 
 import numpy as np
 import pytest
-from helpers.pipelines import run_script, values
+from helpers.pipelines import values
+from helpers.warm import run_warm
 
 from asyncdali import Pipeline, fn
 from asyncdali.operators.base import CompiledJob
@@ -284,7 +285,7 @@ for k in (0, 9, 255, 256, 999):
 
 def test_batches_larger_than_the_descriptor_limit(ten):
     """In a fresh process: each thread of this one that waits in `accept` has a descriptor that is counted and not listed."""
-    done = run_script(LIMITED, *ten)
+    done = run_warm(LIMITED, *ten)
     assert done.returncode == 0, done.stderr
 
 

@@ -11,8 +11,9 @@ import threading
 
 import numpy as np
 import pytest
-from helpers.pipelines import pipeline_of, run_script, values
+from helpers.pipelines import pipeline_of, values
 from helpers.probes import BarrierProbe, CounterProbe, PairProbe, Probe, SampleProbe, StepProbe, call, fail_at
+from helpers.warm import run_warm
 
 from asyncdali import OperatorConcurrency, Pipeline, StreamPolicy, fn
 from asyncdali.device.threads import WorkerThreads
@@ -455,7 +456,7 @@ def make(graph=lambda: fn.copy(fn.random.uniform(shape=[1000])), **options):
 def test_loops(loop):
     if loop == "uvloop":
         pytest.importorskip("uvloop")
-    done = run_script(
+    done = run_warm(
         SCRIPT + """
 pipeline = make()
 first = values(pipeline.run())
@@ -494,7 +495,7 @@ print(len(pipeline.run()), len(make().run()))
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_loop_without_descriptors(loop):
     """uvloop aborts the process if it cannot open the descriptors that it needs."""
-    done = run_script(SCRIPT + FULL, 1, 3, 15, 16, ASYNCDALI_LOOP=loop)
+    done = run_warm(SCRIPT + FULL, 1, 3, 15, 16, ASYNCDALI_LOOP=loop)
     assert done.returncode == 0, done.stderr
     *said, built, later = done.stdout.splitlines()
     for free, line in zip((1, 3, 15), said, strict=True):
@@ -516,7 +517,7 @@ def test_an_async_source_without_descriptors(monkeypatch):
 
 
 def test_an_unknown_loop_is_refused():
-    done = run_script(SCRIPT + "make().run()", ASYNCDALI_LOOP="twisted")
+    done = run_warm(SCRIPT + "make().run()", ASYNCDALI_LOOP="twisted")
     assert done.returncode == 1 and "ASYNCDALI_LOOP='twisted'" in done.stderr
 
 
@@ -526,14 +527,14 @@ OTHER_WAYS = [pytest.param(way, marks=pytest.mark.slow) for way in ("sys.exit(3)
 @pytest.mark.parametrize("loop", [pytest.param("asyncio", marks=pytest.mark.slow), "uvloop"])
 @pytest.mark.parametrize("leave", ["pass", "raise ValueError('bye')", *OTHER_WAYS])
 def test_leaving_the_interpreter(leave, loop):
-    done = run_script(SCRIPT + f"pipeline = make(prefetch_queue_depth=5)\nkept = pipeline.run()\n{leave}", timeout=300, ASYNCDALI_LOOP=loop)
+    done = run_warm(SCRIPT + f"pipeline = make(prefetch_queue_depth=5)\nkept = pipeline.run()\n{leave}", timeout=300, ASYNCDALI_LOOP=loop)
     wanted = {"sys.exit(3)": 3, "raise ValueError('bye')": 1}.get(leave, 0)
     assert done.returncode == wanted, done.stderr
     assert ("bye" in done.stderr) if wanted == 1 else done.stderr == ""
 
 
 def test_leaving_with_stuck_user_code_does_not_hang():
-    done = run_script(
+    done = run_warm(
         SCRIPT + "pipeline = make(lambda: call(BarrierProbe, hook=lambda k, n: threading.Event().wait(600)))\npipeline.schedule_run()",
         timeout=300,
     )
@@ -542,7 +543,7 @@ def test_leaving_with_stuck_user_code_does_not_hang():
 
 def test_interrupt_ends_quickly():
     """Ctrl-C while `run()` waits raises KeyboardInterrupt, with one traceback and without losing a batch. Other places: test_interrupts."""
-    done = run_script(
+    done = run_warm(
         SCRIPT + """
 gate = threading.Event()
 def interrupt():
@@ -572,7 +573,7 @@ make(lambda: call(BarrierProbe, hook=lambda k, n: interrupt())).run()
 
 def test_fork_while_a_pipeline_runs():
     """The child cannot use the parent's pipeline, but it can build and run another one. The parent continues."""
-    done = run_script(
+    done = run_warm(
         SCRIPT + """
 parent = make(prefetch_queue_depth=3)
 wanted = [values(parent.run()) for _ in range(6)]
@@ -606,7 +607,7 @@ print("parent", sum(1 for t in threading.enumerate()))
 
 
 def test_a_forked_child_may_exit_normally():
-    done = run_script(
+    done = run_warm(
         SCRIPT + """
 import multiprocessing
 parent = make()

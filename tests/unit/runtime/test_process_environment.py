@@ -16,6 +16,7 @@ from asyncdali_workers.processes.greenlets import refuse_greenlets
 from asyncdali_workers.shared import calls
 from helpers.places import PROJECT as HERE
 from helpers.refused_calls import refuse
+from helpers.warm import run_warm
 
 from asyncdali.tooling import doctor_checks, doctor_setup
 
@@ -82,14 +83,27 @@ def run(code, *args, shell=None, before=(), folder=None):
     return done.returncode, done.stdout, done.stderr
 
 
+def run_copy(code, *args, refused=None):
+    """Run :data:`PROGRAM` and `code` like :func:`run`, in a copy of an interpreter that has imported the package.
+
+    `refused`: (the error's name, names of system calls that fail with this error).
+    """
+    refuses = ""
+    if refused is not None:
+        error, names = refused
+        refuses = f"import errno\nfrom helpers.refused_calls import refuse\nrefuse({names.split(',')}, errno.{error})\n"
+    done = run_warm(refuses + PROGRAM + textwrap.dedent(code), *args, timeout=LIMIT)
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.fixture(scope="module")
-def plain_values(tmp_path_factory):
+def plain_values():
     """The first values of each kind of pipeline in a usual process, as text. The way in which processes start does not change them."""
     code = """
         for kind in ("plain-", "workers-fork", "engines-fork"):
             sys.stdout.write(f"\\nkind {kind.partition('-')[0]} {values(made(kind), 6)}\\n")  # in one piece: engines print beside it
     """
-    status, printed, errors = run(code, folder=tmp_path_factory.mktemp("plain"))
+    status, printed, errors = run_copy(code)
     assert status == 0, errors
     found = {kind: ast.literal_eval(text) for kind, text in re.findall(r"kind (\w+) (.*)", printed)}
     assert found["workers"] == [[2 * k, 2 * k + 1] for k in range(6)]
@@ -183,7 +197,7 @@ def test_an_application_is_not_started_in_place_of_an_interpreter(tmp_path, what
         multiprocessing.set_executable(real)
         sys.stdout.write(f"\\ngiven {values(made(sys.argv[1]))}\\n")
     """
-    status, printed, errors = run(code, what, application, folder=tmp_path)
+    status, printed, errors = run_copy(code, what, application)
     assert status == 0 and "given [[" in printed, errors
     assert "found [[" in printed if what.endswith("-fork") else re.search(r"refused .*multiprocessing\.set_executable", printed)
     assert not (tmp_path / "started").exists()
@@ -270,12 +284,12 @@ def test_a_fork_while_another_thread_imports(tmp_path, what, ends):
         import slowly
         assert slowly.value == 1
     """
-    status, printed, errors = run(code, what, ends, folder=tmp_path)
+    status, printed, errors = run_copy(f"sys.path.insert(0, {str(tmp_path)!r})\n" + textwrap.dedent(code), what, ends)
     assert (status, "4" in printed.splitlines()) == (0, True), errors
     assert ("another thread imports slowly" in errors) is not ends
 
 
-def test_a_default_timeout_of_sockets(tmp_path):
+def test_a_default_timeout_of_sockets():
     """``socket.setdefaulttimeout`` does not end processes that wait for a message, such as those that make replacements."""
     code = """
         import os, signal, socket, time
@@ -292,7 +306,7 @@ def test_a_default_timeout_of_sockets(tmp_path):
             socket.setdefaulttimeout(None)
             assert found == values(made(f"{what.partition('-')[0]}-fork"), 6), (what, found)
     """
-    status, _, errors = run(code, *PROCESSES, folder=tmp_path)
+    status, _, errors = run_copy(code, *PROCESSES)
     assert status == 0, errors
 
 
@@ -375,6 +389,7 @@ FINE = [
 @pytest.mark.parametrize("names", [",".join(FINE), *slow(*FINE)])
 @pytest.mark.parametrize("what", ["plain-", "workers-fork", "engines-fork"])
 def test_calls_with_a_fallback(tmp_path, filters, plain_values, what, names, error):
+    """A plain program is imported without these calls, too."""
     code = """
         import os, signal
         pipe = made(sys.argv[1], set_affinity=True)
@@ -384,14 +399,17 @@ def test_calls_with_a_fallback(tmp_path, filters, plain_values, what, names, err
         sys.stdout.write(f"\\nfound {found + values(pipe, 4)}\\n")
         pipe.close()
     """
-    status, printed, errors = run(code, what, before=(HERE / "tests/helpers/refused_calls.py", error, names), folder=tmp_path)
+    if what == "plain-":
+        status, printed, errors = run(code, what, before=(HERE / "tests/helpers/refused_calls.py", error, names), folder=tmp_path)
+    else:
+        status, printed, errors = run_copy(code, what, refused=(error, names))
     assert status == 0, errors
     found = re.findall(r"found (\[\[.*?\]\])", printed)  # engines print beside it
     assert found == [plain_values["six", what.partition("-")[0]]]
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_fresh_workers_without_pidfds(tmp_path, filters, method):
+def test_fresh_workers_without_pidfds(filters, method):
     code = """
         import os, signal
         pipe = made(sys.argv[1])
@@ -400,8 +418,7 @@ def test_fresh_workers_without_pidfds(tmp_path, filters, method):
         assert found + values(pipe, 3) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
         pipe.close()
     """
-    before = (HERE / "tests/helpers/refused_calls.py", "ENOSYS", "pidfd_open,pidfd_send_signal")
-    status, _, errors = run(code, f"workers-{method}", before=before, folder=tmp_path)
+    status, _, errors = run_copy(code, f"workers-{method}", refused=("ENOSYS", "pidfd_open,pidfd_send_signal"))
     assert status == 0, errors
 
 
@@ -411,19 +428,17 @@ def test_fresh_workers_without_pidfds(tmp_path, filters, method):
         ("engines-spawn", "memfd_create"),
     ],
 )  # fmt: skip
-def test_calls_without_a_fallback_are_named(tmp_path, filters, what, name):
-    before = (HERE / "tests/helpers/refused_calls.py", "EPERM", name)
-    status, _, errors = run("made(sys.argv[1])", what, before=before, folder=tmp_path)
+def test_calls_without_a_fallback_are_named(filters, what, name):
+    status, _, errors = run_copy("made(sys.argv[1])", what, refused=("EPERM", name))
     wanted = "py_num_workers" if "workers" in what else "engines=N"
     assert status == 1 and "CallRefused" in errors
     assert f"the system call {name} was refused" in errors.splitlines()[-1] and wanted in errors.splitlines()[-1]
 
 
 @pytest.mark.parametrize(("name", "works"), [("eventfd2", True), ("epoll_create1", False)])
-def test_a_loop_without_a_call(tmp_path, filters, name, works):
+def test_a_loop_without_a_call(filters, name, works):
     """uvloop needs eventfd; asyncio's own loop takes its place. Both need epoll."""
-    before = (HERE / "tests/helpers/refused_calls.py", "EPERM", name)
-    status, _, errors = run("print(values(made('plain-')))", before=before, folder=tmp_path)
+    status, _, errors = run_copy("print(values(made('plain-')))", refused=("EPERM", name))
     assert (status == 0) is works
     assert works or "the system call epoll_create1 was refused" in errors.splitlines()[-1]
 

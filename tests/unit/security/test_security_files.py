@@ -8,7 +8,8 @@ import threading
 
 import pytest
 from helpers.containers import write_tar
-from helpers.pipelines import pipeline_of, run_script
+from helpers.pipelines import pipeline_of
+from helpers.warm import run_warm
 
 from asyncdali import fn
 from asyncdali.readers.containers.indices import write_text
@@ -156,7 +157,7 @@ INTERRUPTED = """
 
 
 def test_an_interrupt_leaves_nothing_open_and_no_temporary_file(tmp_path):
-    done = run_script(INTERRUPTED, tmp_path, timeout=120)
+    done = run_warm(INTERRUPTED, tmp_path, timeout=120)
     assert done.stdout == "nothing left\n", (done.stdout, done.stderr)
 
 

@@ -10,8 +10,9 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers.pipelines import pipeline_of, run_script, values
+from helpers.pipelines import pipeline_of, values
 from helpers.sources import SIZE, EncodedPhotos, Failing, Positions, Walk, awaited, batch_generator, batches
+from helpers.warm import run_warm
 
 from asyncdali import Pipeline, fn, ops, pipeline_def, types
 
@@ -311,7 +312,7 @@ SPAWNED = """
 
 @pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_start_methods_with_functions_of_main(method, tmp_path):
-    done = run_script(SPAWNED, method)
+    done = run_warm(SPAWNED, method)
     assert done.stdout.split("\n")[:3] == [
         "[[100, 101, 102], [103, 104, 105]]", "[[101, 102, 103], [104, 105, 106]]", "[[200, 202, 204], [206, 208, 210]]",
     ], done.stderr  # fmt: skip

@@ -7,7 +7,8 @@ import json
 
 import numpy as np
 import pytest
-from helpers.pipelines import pipeline_of, run_script
+from helpers.pipelines import pipeline_of
+from helpers.warm import run_warm
 
 from asyncdali import fn, types
 from asyncdali.codecs.audio import audio_formats
@@ -160,7 +161,7 @@ def test_damaged_files_have_the_outcome_of_the_python_reader(format, interpreted
 READY = """
 import io, json, sys
 import numpy as np, soundfile
-from helpers.pipelines import pipeline_of, run_script
+from helpers.pipelines import pipeline_of
 from asyncdali import fn
 from asyncdali.codecs.audio import audio_decoder_kernels as kernels
 
@@ -186,7 +187,7 @@ print(json.dumps(found))
 
 def test_kernels_of_a_format_are_compiled_when_the_format_comes():
     """Compiling all formats for WAV files took 11 s of a processor before the first batch."""
-    done = run_script(READY)
+    done = run_warm(READY)
     assert done.returncode == 0, done.stderr
     built, wav, flac, again, vorbis = json.loads(done.stdout.splitlines()[-1])
     assert built == wav == ["scan_sounds", "wav_step"]
