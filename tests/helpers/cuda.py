@@ -347,8 +347,8 @@ class StandIn:
         except DriverError as error:
             self._failures[begin] = error.with_traceback(None)  # its frames lead to the caller's frames, which refer to a pipeline
             return error.place << 32 | error.status
-        except BaseException as error:
-            self._failures[begin] = error.with_traceback(None)
+        except BaseException as error:  # of the simulator: a thread reports it like an error of CUDA
+            self._failures[begin] = DriverError(f"the simulator failed: {error!r}", 999, 0)
             return 1
         return 0
 

@@ -507,6 +507,34 @@ def test_pictures_that_a_decoder_leaves_out(nvjpeg, decoder, crop):
     assert counted["JPEGs refused by the GPU"] > 0 == counted["JPEGs decoded by engines"]
 
 
+@pytest.mark.parametrize("decoder", ["hardware", "hybrid", "shared"])
+def test_windows_of_any_size(nvjpeg, decoder):
+    """All decoders give the same windows, down to a single pixel."""
+    sizes = [(1, 1), (1, 5), (2, 1), (3, 2), (4, 2), (60, 1), (1, 60), (60, 61)]
+    anchors = [(k, k) for k in range(8)]
+
+    def windows(device, **arguments):
+        @pipeline_def(batch_size=8, num_threads=2, device_id=0)
+        def graph():
+            data = fn.external_source(lambda info: jpeg(info.idx_in_epoch), batch=False)
+            shape, anchor = (fn.external_source([np.array(given, np.int64)], cycle=True) for given in (sizes, anchors))
+            options = {"device": device, "name": "decode", "normalized_anchor": False, "normalized_shape": False, "axis_names": "HW"}
+            return fn.decoders.image_slice(data, anchor, shape, **options, **arguments)
+
+        with graph() as pipe:
+            made = [pipe.run()[0] for _ in range(3)]
+            counted = dict(pipe.statistics().operator("decode").counted)
+            return [[np.array(sample) for sample in (batch if device == "cpu" else batch.as_cpu())] for batch in made], counted
+
+    (expected, _), (found, counted) = windows("cpu"), windows("mixed", decoder=decoder)
+    assert [sample.shape[:2] for sample in found[0]] == sizes
+    for batch, other in zip(expected, found, strict=True):
+        for x, y in zip(batch, other, strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert counted["JPEGs refused by the GPU"] == 0
+    assert counted["JPEGs decoded by multiprocessors" if decoder == "hybrid" else "JPEGs decoded by engines"] > 0
+
+
 @pytest.mark.parametrize("fault", ["picture left out", "status"])
 def test_writes_behind_an_incomplete_batch_do_no_harm(nvjpeg, fault):
     """The CPU decodes the batch into its memory when no work of the device is in progress."""
