@@ -286,16 +286,19 @@ class Batch:
 
     def move_to(self, values: np.ndarray) -> None:
         """Use the known contents `values` as memory, in place of the memory of other batches."""
-        self.values, self.owner, self._addresses, self.links, self.contiguous = values, values, None, (), True
+        self.values, self.owner, self._addresses, self._first, self.links, self.contiguous = values, values, None, 0, (), True
 
     @property
     def addresses(self) -> np.ndarray:
         """int64[samples]; one array for the life of the batch. It is made at first use, because many dense batches never need it."""
         found = self._addresses
         if found is None and self._first:
-            found = np.arange(len(self.shapes), dtype=np.int64)
-            found *= self.sizes()[:1]
-            found += self._first
+            if self.extents is None:
+                found = np.arange(len(self.shapes), dtype=np.int64)
+                found *= self.sizes()[:1]
+                found += self._first
+            else:
+                found = self.extents.offsets + self._first
             self._addresses = found
         elif found is None and self.values is not None:
             stride = self.values.strides[0] if self.values.ndim else 0
@@ -412,9 +415,9 @@ class Batch:
         self.owner = memory
         self.contiguous = True
 
-    def place_dense(self, owner: object, address: int) -> None:
-        """Like :meth:`place`, for samples of one shape. The addresses are computed at first use."""
-        self._first, self.owner, self.contiguous = address, owner, True
+    def place_dense(self, owner: object, address: int, extents: Extents | None = None) -> None:
+        """Like :meth:`place`, for samples of one shape, or with known extents. The addresses are computed at first use."""
+        self._first, self.owner, self.contiguous, self.extents = address, owner, True, extents
 
     def hold(self, values: np.ndarray) -> None:
         """Take the contents, a dense C-contiguous array [samples, ...] of the batch's type and shapes."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from . import kinds
-from .intrinsics import I64, call3, fetch_add, load_i64, store_i64, store_u8
-from .job_tables import FLAGS, JOB, OWN_TIMES, THREAD, TIMES
+from .intrinsics import I64, call2, call3, fetch_add, load_i64, store_i64, store_u8
+from .job_tables import COPY, FLAGS, JOB, OWN_TIMES, THREAD, TIMES
 from .kinds import intrinsic
 from .step import compiled, inlined
 
@@ -12,7 +12,7 @@ from .step import compiled, inlined
 # shorter, the thread measures every 16th sample and extrapolates. If processor time is requested, every sample is measured.
 
 at = JOB.at
-flag, own_time, record, total = FLAGS.at, OWN_TIMES.at, THREAD.at, TIMES.at
+copied, flag, own_time, record, total = COPY.at, FLAGS.at, OWN_TIMES.at, THREAD.at, TIMES.at
 _MONOTONIC, _THREAD_TIME = 1, 3
 _WORTH = 2500
 _clock_gettime = kinds.ExternalFunction("clock_gettime", kinds.int32(kinds.int32, kinds.int64))
@@ -110,3 +110,21 @@ def run_job(job, thread):
     if times != 0:
         _count(times, own, steps, entered, cpu, measured)
     return done
+
+
+@compiled(3, brief=True)
+def run_copy(copy, bases, thread):
+    """Copy a job to the scratch memory of the thread, add the addresses of `bases`, and do all of the job.
+
+    Returns whether a sample has failed. The copy exists during this call only, so handlers of signals may make calls on the same thread."""
+    job = load_i64(thread + record.scratch) + load_i64(copy + copied.begin)
+    words, source = load_i64(copy + copied.length), load_i64(copy + copied.source)
+    for k in range(words):
+        store_i64(job + 8 * k, load_i64(source + 8 * k))
+    places, count = load_i64(copy + copied.places), load_i64(copy + copied.count)
+    for k in range(count):
+        word, number = job + 8 * load_i64(places + 16 * k), load_i64(places + 16 * k + 8)
+        base = job if number == 0 else load_i64(bases + 8 * number - 8)
+        store_i64(word, load_i64(word) + base)
+    call2(load_i64(copy + copied.run), job, thread)
+    return load_i64(load_i64(job + at.flags) + flag.failed)

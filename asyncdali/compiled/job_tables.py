@@ -104,5 +104,16 @@ TIMES = Table(
 )
 """The times of a job, to which threads add. The time of each step follows; these times add up to `busy`."""
 
+COPY = Table(
+    "COPY",
+    Field("length", "int64", "number of words of the job and its tables"),
+    Field("source", "address", "of the words to copy"),
+    Field("places", "int64[count, 2]", "words of the copy, and the base that is added to each: 0 is the copy, others are given"),
+    Field("count", "int64", "number of places"),
+    Field("begin", "int64", "bytes from the start of the thread's scratch memory to the copy"),
+    Field("run", "address", "of driver.run_job"),
+)
+"""A job that is copied to a thread's scratch memory and done there (:func:`.driver.run_copy`)."""
+
 OWN_TIMES = Table("OWN_TIMES", Field("clock", "int64", "a timespec of the system's clock", ("seconds", "nanoseconds")))
 """A thread's memory for measuring. The thread's time of each step follows."""

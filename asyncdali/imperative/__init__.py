@@ -1,10 +1,11 @@
 """Dynamic mode's machinery; ``asyncdali.dynamic`` has its public names.
 
     values -> conversion, indexing, printing, sharing       what users hold
-    calls, arithmetic -> bricks -> engine (or cuda)         how a call runs
+    calls, arithmetic -> engine (or cuda) -> brief -> bricks    how a call runs
     contexts, devices, modes, streams                       where and when it runs
 
     arithmetic.py  Operators of Python on Tensors and Batches, and the functions of `math`
+    brief.py       Calls that are found by their arguments and the kinds of their data, and run a template
     bricks.py      Bricks: operators with their constants, ready to be called with any data
     calls.py       A call of an operator: what is data and what is constant, how many samples, which device, and which brick
     captures.py    Captured loops: what the body of a loop calls is computed one step ahead, on a thread in the background

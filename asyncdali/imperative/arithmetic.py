@@ -18,8 +18,10 @@ from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType
 from ..types.conversions import STORAGE
 from .bricks import Brick
-from .calls import OperatorFunction, as_value, engine_of, finished, is_external, moved_samples, on_cpu, samples_of
-from .contexts import EvalContext
+from .brief import Kind
+from .calls import OperatorFunction, as_value, finished, is_external, moved_samples, on_cpu, samples_of
+from .contexts import EvalContext, calling
+from .cuda import gpu_engine
 from .devices import gpu_number
 from .loops import LoopCall, current_loop
 from .modes import EvalMode
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 OPERATION = REGISTRY["_arithmetic_generic_op"].schema
 _INTEGERS = {**SIGNED, **UNSIGNED}
+_NUMBER_KEYS = {bool, int, float}
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
@@ -98,34 +101,66 @@ def _operands(given: tuple[object, ...]) -> list[DynamicValue]:
 
 def operation(name: str, *given: object) -> Batch | Tensor:
     """One operation, see ``operators.expressions.types`` for the names. A Batch if one operand is one."""
+    thread = calling.thread
+    engine: Any = thread.engine()
+    numbers: list[Any] = []
+    kinds: list[Kind] = []
+    mode = EvalMode.current() if thread.modes else EvalMode.eager
+    if mode is not EvalMode.deferred and not thread.loops:
+        values = [item for item in given if item.__class__ not in _NUMBER_KEYS]
+        if len(values) < len(given):
+            numbers = _number_parts(given)
+        found: Any = engine.brief.made(name, numbers, values, kinds, thread.state)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     operands = _operands(given)
     count, is_batch = samples_of(_FUNCTIONS[name], operands, {}, None)
     place = "cpu" if on_cpu(operands) else _place_of(name, operands, given)
     kind, number = ("cpu", 0) if place == "cpu" else ("gpu", gpu_number(place))
-    context = EvalContext.current()
-    engine = engine_of(context, kind, number)
+    if place != "cpu":
+        engine = gpu_engine(number) or engine
     brick = engine.bricks.find(("", name, kind, len(operands)), lambda: _brick(engine, name, kind, len(operands)))
-
-    def compute() -> list[Samples]:
-        samples_of_all = []
-        for item in operands:
-            samples = item._samples()
-            if samples.device != place:
-                samples = moved_samples(samples, place)
-            if kind == "cpu" and samples.dtype is DALIDataType.FLOAT16:
-                raise OperatorTypeError(f"{_FUNCTIONS[name].path}: f16 has no arithmetic on the CPU; cast to ndd.float32")
-            samples_of_all.append(repeated_part(samples, count) if is_batch and isinstance(item, Tensor) else samples)
-        return finished(brick, brick.run(engine, samples_of_all, count))
-
-    result, mode = Batch if is_batch else Tensor, EvalMode.current()
+    result = Batch if is_batch else Tensor
     if mode is EvalMode.deferred and not any(map(is_external, _owned(operands, given))):
+
+        def compute() -> list[Samples]:
+            return finished(brick, brick.run(engine, _placed(name, operands, place, count, is_batch), count))
+
         work = DelayedCall(compute, [_known_output(name, operands, place, count)], users_line())
-        context.waits(work)
+        EvalContext.current().waits(work)
         return result._later(work, 0)
-    loop = current_loop()
+    loop = current_loop() if thread.loops else None
     if loop is not None and place == "cpu" and (loop.asked or mode is EvalMode.eager):
         return result._later(loop.call(LoopCall(brick, engine, operands, count, is_batch)), 0)
-    return result._of(compute()[0])
+    placed = _placed(name, operands, place, count, is_batch)
+    made = finished(brick, brick.run(engine, placed, count))
+    if kinds:
+        own = [item if item is original else None for item, original in zip(operands, given, strict=True)]
+        engine.brief.remember((name, *numbers, *kinds), brick, own, placed, count, is_batch, made)
+    return result._of(made[0])
+
+
+def _placed(name: str, operands: Sequence[DynamicValue], place: str, count: int, is_batch: bool) -> list[Samples]:
+    """The samples of the operands, at `place`."""
+    placed = []
+    for item in operands:
+        samples = item._samples()
+        if samples.device != place:
+            samples = moved_samples(samples, place)
+        if place == "cpu" and samples.dtype is DALIDataType.FLOAT16:
+            raise OperatorTypeError(f"{_FUNCTIONS[name].path}: f16 has no arithmetic on the CPU; cast to ndd.float32")
+        placed.append(repeated_part(samples, count) if is_batch and isinstance(item, Tensor) else samples)
+    return placed
+
+
+def _number_parts(given: Sequence[Any]) -> list[Any]:
+    """The numbers among operands as parts of a key, which tells 1 from True and 1.0, and 0.0 from -0.0."""
+    parts: list[Any] = []
+    for k, item in enumerate(given):
+        kind = item.__class__
+        if kind in _NUMBER_KEYS:
+            parts += k, (item or str(item)) if kind is float else item, kind
+    return parts
 
 
 def _owned(operands: Sequence[DynamicValue], given: Sequence[object]) -> list[DynamicValue]:

@@ -186,7 +186,7 @@ class Brick:
                 positions = self._templates.positions()
             if template is not None:
                 try:
-                    self._compute(engine, template.job_for(edges, positions, engine.allocate, False))
+                    template.took = self._compute(engine, template.job_for(edges, positions, engine.allocate, False))
                 except TooLargeOutput as failure:
                     raise self._failed(self.operators[0], edges, failure.error) from failure.error
                 except Exception as error:
@@ -238,8 +238,13 @@ class Brick:
             if batch.links:
                 batch.settle()
 
-    def _compute(self, engine: BrickEngine, job: CompiledSamples) -> None:
-        """Do a job: alone, or with the worker threads if such work took long before."""
+    def brief(self, inputs: Sequence[Batch], count: int, most_ns: int) -> Any:
+        """The template for calls of at most `most_ns` with such inputs; None if there is none. See `runtime.templates.brief`."""
+        is_long = self._templates is None or self._took > most_ns
+        return None if is_long else self._templates.brief(inputs, self.given, count, most_ns)
+
+    def _compute(self, engine: BrickEngine, job: CompiledSamples) -> int:
+        """Do a job: alone, or with the worker threads if such work took long before. Returns the time of all threads in ns."""
         began = perf_counter_ns()
         if self._took > _LONG_NS and job.count > 1:
             engine.share(job)
@@ -251,6 +256,7 @@ class Brick:
         if took > _LONG_NS:
             long_calls.count += 1
         job.raise_error()
+        return took
 
     def _failed(self, built: BuiltOperator, edges: list[Any], error: Exception) -> BaseException:
         """The error for the user: it names operator, sample and file."""
@@ -275,6 +281,13 @@ class Brick:
         """Release what the operators hold."""
         for built in self.operators:
             built.operator.close()
+
+
+def results(brick: Brick, values: list[Any]) -> Any:
+    """The results in the form that users get."""
+    if brick.names is not None:
+        return dict(zip(brick.names, values, strict=True))
+    return values[0] if brick.single else tuple(values)
 
 
 def _prepared(engine: BrickEngine, built: BuiltOperator, preparation: Generator[Any, Any, Any]) -> Any:

@@ -24,8 +24,9 @@ from ..operators.expressions.types import SIGNED, UNSIGNED
 from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType
 from . import values as values_module
-from .bricks import Brick
-from .contexts import EvalContext
+from .bricks import Brick, results
+from .brief import Kind
+from .contexts import EvalContext, calling
 from .conversion import make_batch, make_tensor
 from .cuda import engine_at, gpu_engine
 from .devices import Device, device, gpu_number, has_gpu
@@ -103,6 +104,16 @@ def call(
     rng: object = None,
 ) -> Any:  # fmt: skip
     """The results of a call: a Tensor or Batch, a tuple of several, or a dict of named ones."""
+    thread = calling.thread
+    engine: Any = thread.engine()
+    named: dict[str, Any] = {}
+    parts = _parts(arguments, named)
+    kinds: list[Kind] = []
+    mode = EvalMode.current() if thread.modes else EvalMode.eager
+    if batch_size is wanted_device is rng is None and not (named or mode is EvalMode.deferred or thread.loops or function.random):
+        made = engine.brief.made(function, parts, inputs, kinds, thread.state)
+        if made is not None:
+            return made
     schema, values = function.schema, list(inputs)
     while len(values) > function.fewest and values[-1] is None:
         values.pop()
@@ -115,17 +126,16 @@ def call(
                 raise TypeError(f"{function.path}: input {k} is None; only the last inputs may be left out")
             values[k] = item = _input(function, k, item)
             external = True
-    context = EvalContext.current()
-    engine, brick, known = context.engine, None, None
-    named: dict[str, Any] = {}
+    brick = known = None
     if wanted_device is None and on_cpu(values):
-        known = _given_key(function, len(values), arguments, named)
+        known = function, len(values), *parts
         brick = engine.bricks.known(known)
+    is_checked = brick is not None
     if brick is not None:
         for name, value in named.items():
             if not isinstance(value, DynamicValue):
                 named[name] = as_value(value)
-        place, number, where = "cpu", 0, ["cpu"] * len(values)
+        place, number, where = "cpu", 0, None
         count, is_batch = samples_of(function, values, named, batch_size)
     else:
         given, named = named, {}
@@ -134,42 +144,51 @@ def call(
         count, is_batch = samples_of(function, values, named, batch_size)
         where = place_of_inputs(function, values, place)
         key = (schema.name, place, number, _key(constants), tuple(named), tuple(where))
-        engine = engine_of(context, place, number)
+        if place != "cpu":
+            engine = gpu_engine(number) or engine
         brick = engine.bricks.find(key, lambda: _brick(engine, function, place, constants, tuple(named), where))
         if known is not None and place == "cpu" and _is_repeatable(arguments, constants, given, named):
             engine.bricks.remember(known, brick)
     for name, value in named.items():
-        kinds = function.casts.get(name)
-        if kinds is not None and value._type_id() not in kinds:
-            named[name] = values_module.language.converted(value, of_id(kinds[0]))
+        kinds_taken = function.casts.get(name)
+        if kinds_taken is not None and value._type_id() not in kinds_taken:
+            named[name] = values_module.language.converted(value, of_id(kinds_taken[0]))
     position = None
     if function.random:
         position = stream_for(rng, function.path)
     elif rng is not None:
         raise function.unknown("rng")
     data = [*values, *named.values()]
-
-    def compute() -> list[Samples]:
-        given = []
-        for k, value in enumerate(data):
-            samples = value._samples()
-            wanted = where[k] if k < len(where) else "cpu"
-            if (samples.device != "cpu") != (wanted != "cpu"):
-                samples = moved_samples(samples, wanted if wanted == "cpu" else f"gpu:{number}")
-            given.append(repeated_part(samples, count) if is_batch and isinstance(value, Tensor) else samples)
-        return finished(brick, brick.run(engine, given, count, position))
-
-    kind, mode = Batch if is_batch else Tensor, EvalMode.current()
+    kind = Batch if is_batch else Tensor
     if mode is EvalMode.deferred and not external and not any(map(is_external, data)):
+
+        def compute() -> list[Samples]:
+            return finished(brick, brick.run(engine, _placed(data, where, number, count, is_batch), count, position))
+
         outputs = _known_outputs(brick, values, None if function.needs_batch else count)
-        return _later(context, brick, kind, compute, outputs)
-    loop = current_loop()
+        return _later(brick, kind, compute, outputs)
+    loop = current_loop() if thread.loops else None
     if loop is not None and place == "cpu" and (loop.asked or mode is EvalMode.eager) and on_cpu(data):
         generator = None if position is None else get_default_rng() if rng is None else rng
         work = loop.call(LoopCall(brick, engine, data, count, is_batch, position, generator))  # type: ignore[arg-type]
         return results(brick, [kind._later(work, k) for k in range(len(work.declared))])
-    made = compute()
+    placed = _placed(data, where, number, count, is_batch)
+    made = finished(brick, brick.run(engine, placed, count, position))
+    if kinds and is_checked:
+        engine.brief.remember((function, *parts, *kinds), brick, values, placed, count, is_batch, made)
     return results(brick, [kind._of(samples) for samples in made])
+
+
+def _placed(data: Sequence[DynamicValue], where: Sequence[str] | None, number: int, count: int, is_batch: bool) -> list[Samples]:
+    """The samples of the inputs of a call. `where`: the devices of the first ones; others are on the CPU, where all are if it is None."""
+    given = []
+    for k, value in enumerate(data):
+        samples = value._samples()
+        wanted = "cpu" if where is None or k >= len(where) else where[k]
+        if (samples.device != "cpu") != (wanted != "cpu"):
+            samples = moved_samples(samples, wanted if wanted == "cpu" else f"gpu:{number}")
+        given.append(repeated_part(samples, count) if is_batch and isinstance(value, Tensor) else samples)
+    return given
 
 
 def _checked_arguments(function: OperatorFunction, arguments: dict[str, Any], named: dict[str, DynamicValue]) -> dict[str, Any]:
@@ -196,11 +215,6 @@ def _checked_arguments(function: OperatorFunction, arguments: dict[str, Any], na
     return constants
 
 
-def _given_key(function: OperatorFunction, inputs: int, arguments: dict[str, Any], data: dict[str, Any]) -> tuple[Any, ...]:
-    """Arguments as the program gave them, as a key. Tensors, Batches and arrays are put into `data`; their names are parts of the key."""
-    return function, inputs, *_parts(arguments, data)
-
-
 def _is_repeatable(arguments: dict[str, Any], constants: dict[str, Any], given: dict[str, Any], named: dict[str, Any]) -> bool:
     """Whether the key of the arguments as given tells all about them. An array of another library may change, and is equal to itself."""
     return given.keys() == named.keys() and not any(is_data(arguments[name]) for name in constants)
@@ -210,22 +224,25 @@ _DATA = (DynamicValue, np.ndarray)
 
 
 def _parts(arguments: dict[str, Any], data: dict[str, Any]) -> list[Any]:
-    """Arguments as parts of a key, which tells 1 from True and 1.0, and 0.0 from -0.0."""
+    """Arguments as parts of a key, which tells 1 from True and 1.0, and 0.0 from -0.0.
+
+    Tensors, Batches and arrays are put into `data`; their names are parts of the key.
+    """
     parts: list[Any] = []
     for name, value in arguments.items():
-        kind = type(value)
-        if isinstance(value, _DATA):
-            data[name] = value
-            parts += name, _DATA
-        elif kind is list or kind is tuple:
+        kind = value.__class__
+        if kind is list or kind is tuple:
             kinds = tuple(map(type, value))
             parts += name, tuple(value), kinds
-            if float in kinds:
+            if float in kinds and not all(value):
                 parts.append(tuple([math.copysign(1.0, item) for item in value if item.__class__ is float and not item]))
+        elif kind is float:
+            parts += name, value or str(value), kind
+        elif isinstance(value, _DATA):
+            data[name] = value
+            parts += name, _DATA
         elif value is not None:
             parts += name, value, kind
-            if kind is float and not value:
-                parts.append(math.copysign(1.0, value))
     return parts
 
 
@@ -374,13 +391,6 @@ def engine_of(context: EvalContext, place: str, number: int) -> Any:
     return gpu_engine(number) or context.engine
 
 
-def results(brick: Brick, values: list[Any]) -> Any:
-    """The results in the form that users get."""
-    if brick.names is not None:
-        return dict(zip(brick.names, values, strict=True))
-    return values[0] if brick.single else tuple(values)
-
-
 def finished(brick: Brick, made: list[Samples]) -> list[Samples]:
     """Outputs that own their memory. Without samples, the type of decoded arrays is not known: they are bytes."""
     for k, samples in enumerate(made):
@@ -411,11 +421,9 @@ def _known_outputs(brick: Brick, inputs: Sequence[DynamicValue], count: int | No
     return known
 
 
-def _later(
-    context: EvalContext, brick: Brick, kind: type[DynamicValue], compute: Callable[[], list[Samples]], outputs: Sequence[KnownOutput]
-) -> Any:  # fmt: skip
+def _later(brick: Brick, kind: type[DynamicValue], compute: Callable[[], list[Samples]], outputs: Sequence[KnownOutput]) -> Any:
     work = DelayedCall(compute, outputs, users_line())
-    context.waits(work)
+    EvalContext.current().waits(work)
     return results(brick, [kind._later(work, k) for k in range(len(outputs))])
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..system import forks
 from ..system.entered import Entered, EnteredContext, Leave
-from .devices import Device, current_number
-from .engine import CallEngine, ThreadCrew
+from .devices import Device, current_number, entered_devices, initial_number
+from .engine import CallEngine, ThreadCrew, thread_state
+from .loops import entered_loops
+from .modes import entered_modes
 from .spellings import spelled
 from .streams import Stream, as_stream, stream_of
 
@@ -273,6 +275,38 @@ class EvalContext:
             self.evaluate_all()
 
     __exit__ = Leave(_contexts, _left)
+
+
+class CallingThread:
+    """The state of a thread that each call needs.
+
+    contexts, devices, modes, loops  entries of the thread, also those that are over
+    state                            its memory for compiled code
+    """
+
+    __slots__ = ("contexts", "devices", "loops", "modes", "state")
+
+    def __init__(self) -> None:
+        self.contexts, self.devices, self.modes, self.loops = _contexts.entries, entered_devices(), entered_modes(), entered_loops()
+        self.state = thread_state()
+
+    def engine(self) -> CallEngine:
+        """The engine of the current context."""
+        if self.contexts or self.devices:
+            return EvalContext.current().engine
+        crew = _Defaults.crew
+        if crew is None or _Defaults.pid != forks.pid:
+            crew = _default_crew()
+        return crew.engine(initial_number())
+
+
+class _Calling(threading.local):
+    def __init__(self) -> None:
+        self.thread = CallingThread()
+
+
+calling = _Calling()
+"""``calling.thread`` is the calling thread. One look at what belongs to a thread takes as long as ten at what belongs to an object."""
 
 
 def current_checkpoint() -> Checkpoint:

@@ -16,23 +16,28 @@ _DLPACK_CPU, _DLPACK_GPU, _DLPACK_PINNED, _DLPACK_MANAGED = 1, 2, 3, 13
 
 
 @functools.cache
-def _initial() -> int | None:
+def initial_number() -> int | None:
     """The GPU of a thread that has entered no device; None: the CPU."""
     return 0 if cuda_may_be_used() and gpu_count() else None
 
 
 def forget() -> None:
     """Look for GPUs again at the next call; for tests."""
-    _initial.cache_clear()
+    initial_number.cache_clear()
 
 
 def current_number() -> int | None:
     """The GPU of the current device; None: the CPU."""
     entered = _devices.innermost() if _devices.entries else None
-    return _initial() if entered is None else entered.device_id
+    return initial_number() if entered is None else entered.device_id
 
 
 _devices = Entered()
+
+
+def entered_devices() -> list[Any]:
+    """The entries of the calling thread, also those that are over. It is one list for the life of the thread."""
+    return _devices.entries
 
 
 def has_gpu() -> bool:
@@ -98,7 +103,7 @@ class Device:
         entered: Device | None = _devices.innermost()
         if entered is not None:
             return entered
-        return Device.CPU if _initial() is None else Device("gpu", _initial())
+        return Device.CPU if initial_number() is None else Device("gpu", initial_number())
 
     @staticmethod
     def default_device_id(device_type: str) -> int | None:

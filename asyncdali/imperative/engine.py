@@ -13,6 +13,7 @@ from ..device.threads import WorkerState, WorkerThreads
 from ..operators.base import Environment, Schema
 from ..runtime.work.call_placement import share
 from .bricks import Brick, Bricks, graph_of_call
+from .brief import BriefCalls
 
 if TYPE_CHECKING:
     from ..runtime.work.jobs import CompiledSamples
@@ -26,6 +27,11 @@ class _ThreadState(threading.local):
 
 
 _thread = _ThreadState()
+
+
+def thread_state() -> WorkerState:
+    """The calling thread's memory for compiled code. It is one object for the life of the thread."""
+    return _thread.state
 
 
 class ThreadCrew:
@@ -70,12 +76,14 @@ class CallEngine:
         from ..compiled import driver, places
 
         driver.run_job.compile()
+        driver.run_copy.compile()
         places.lay_out.compile()
         self.crew = crew
         self.device_id = device_id
         self._pool = BufferPool()
         self.allocate = self._pool.allocate
         self.bricks = Bricks()
+        self.brief = BriefCalls(self.allocate)
         self.environment = Environment(1, self.num_threads, device_id, False, self.allocate)
 
     @property
@@ -90,7 +98,7 @@ class CallEngine:
 
     def state(self) -> WorkerState:
         """The calling thread's memory for compiled code."""
-        return _thread.state
+        return thread_state()
 
     def share(self, job: CompiledSamples) -> None:
         """Do a job with the worker threads; it is over when this returns. Its error is not raised."""

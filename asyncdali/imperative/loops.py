@@ -55,10 +55,16 @@ class _Loops(threading.local):
 _loops = _Loops()
 
 
+def entered_loops() -> list[Loop]:
+    """The loops of the calling thread, also those that have ended. It is one list for the life of the thread."""
+    return _loops.stack
+
+
 def current_loop() -> Loop | None:
     """The innermost captured loop of the calling thread that goes on. A forked child has no threads of its parent's loops."""
     if _loops.pid != forks.pid:
-        _loops.stack, _loops.pid = [], forks.pid
+        _loops.stack.clear()
+        _loops.pid = forks.pid
     stack = _loops.stack
     while stack:
         if not stack[-1].ended:

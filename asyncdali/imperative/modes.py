@@ -10,6 +10,11 @@ from ..system.entered import Entered, Leave
 _modes = Entered()
 
 
+def entered_modes() -> list[Any]:
+    """The entries of the calling thread, also those that are over. It is one list for the life of the thread."""
+    return _modes.entries
+
+
 class _ModeNames(enum.EnumMeta):
     def __getattr__(cls, name: str) -> Any:
         found = None if name.startswith("_") else cls._member_map_.get(name)

@@ -22,8 +22,8 @@ from ..errors import call_error
 from ..operators.base import REQUIRED, Schema
 from ..readers.base import ReaderOperator
 from ..system import forks
-from .bricks import long_calls
-from .calls import OperatorFunction, checked_size, engine_of, finished, is_data, results
+from .bricks import long_calls, results
+from .calls import OperatorFunction, checked_size, engine_of, finished, is_data
 from .captures import CapturedLoop, already_made, entered, known
 from .contexts import EvalContext
 from .conversion import make_tensor

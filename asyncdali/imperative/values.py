@@ -62,7 +62,7 @@ language: ValueMethods = None  # type: ignore[assignment]
 class DynamicValue:
     """The shared part of Tensor and Batch."""
 
-    __slots__ = ("__weakref__", "_held", "_number", "_view_layout", "_work")
+    __slots__ = ("__weakref__", "_held", "_items", "_kind", "_number", "_view_layout", "_work")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
@@ -70,24 +70,23 @@ class DynamicValue:
         self._work: DelayedCall | None = None
         self._number = 0
         self._view_layout: str | None = None
+        self._kind: Any = None
+        """See `brief.py`."""
+        self._items: dict[int, Tensor] = {}
+        """The samples of a Batch that the program has asked for."""
 
     @classmethod
-    def _of(cls: type[Held], samples: Samples) -> Held:
+    def _of(cls: type[Held], samples: Samples, kind: object = None) -> Held:
         made = cls.__new__(cls)
-        made._held, made._work, made._view_layout = samples, None, None
-        made._prepare()
+        made._held, made._work, made._view_layout, made._kind, made._items = samples, None, None, kind, {}
         return made
 
     @classmethod
     def _later(cls: type[Held], work: DelayedCall, number: int, layout: str | None = None) -> Held:
         """Output `number` of a call; `layout`: another layout than the call gives."""
         made = cls.__new__(cls)
-        made._held, made._work, made._number, made._view_layout = None, work, number, layout
-        made._prepare()
+        made._held, made._work, made._number, made._view_layout, made._kind, made._items = None, work, number, layout, None, {}
         return made
-
-    def _prepare(self) -> None:
-        pass
 
     def _samples(self) -> Samples:
         """The samples; waits for them."""
@@ -374,23 +373,19 @@ class Batch(DynamicValue):
         copy: whether the memory is copied, as :func:`batch` does.
     """
 
-    __slots__ = ("_items",)
+    __slots__ = ()
 
     def __init__(
         self, tensors: object = None, dtype: object = None, device: object = None, layout: str | None = None, invocation_result: Any = None,
         copy: bool = False,
     ):  # fmt: skip
         super().__init__()
-        self._prepare()
         if invocation_result is not None:
             self._work, self._number = invocation_result
             return
 
         found = language.make_batch(tensors, dtype, device, layout, copy=copy)
         self._held, self._work, self._number, self._view_layout = found._held, found._work, getattr(found, "_number", 0), found._view_layout
-
-    def _prepare(self) -> None:
-        self._items: dict[int, Tensor] = {}
 
     @staticmethod
     def broadcast(sample: object, batch_size: int, device: object = None, dtype: object = None) -> Batch:

@@ -59,10 +59,11 @@ class _TracedBrick(Brick):
             self._counters.called(dict(zip(self.plan.outputs, made)), took - self._pixels, self._pixels, count)
         return made
 
-    def _compute(self, engine: BrickEngine, job: CompiledSamples) -> None:
+    def _compute(self, engine: BrickEngine, job: CompiledSamples) -> int:
         self._planned, began = job.count, perf_counter_ns()
-        super()._compute(engine, job)
+        took = super()._compute(engine, job)
         self._pixels = perf_counter_ns() - began
+        return took
 
     def moved(self, position: object, size: int, made: Sequence[Batch] | None) -> Any:
         """The position behind the last run in an iteration of `size` samples. `made`: its outputs; None: it has failed."""

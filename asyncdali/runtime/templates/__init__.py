@@ -19,6 +19,7 @@ What happens to an operator, by how often a key has occurred::
     tables.py    the templates of an operator or a segment, by key
     host.py      templates of an operator's steps
     whole.py     templates of a segment's job
+    brief.py     templates of calls of dynamic mode: one compiled call copies the job and does it
     device.py    templates of a GPU's uploads and launches
 
 May import: the imports of `asyncdali.runtime`.

@@ -16,17 +16,25 @@ def key_of(inputs: Sequence[Batch], contents: Sequence[int]) -> Hashable:
     """The data on which a plan depends. None for inputs that a plan may treat differently, and for large `contents`."""
     parts: list[object] = []
     for batch in inputs:
-        if batch.rows is not None or batch.feed is not None or batch.links:
+        part = part_of(batch)
+        if part is None:
             return None
-        shapes = batch.shapes
-        values, named = batch.values, batch.source_info is None
-        parts.append((shapes.shape, shapes.tobytes(), batch.dtype, batch.layout, batch.contiguous, values is None, named))
+        parts.append(part)
     for k in contents:
         values = inputs[k].values
         if values is None or values.nbytes > _MOST_CONTENTS:
             return None
         parts.append((values.dtype, values.shape, values.tobytes()))
     return tuple(parts)
+
+
+def part_of(batch: Batch) -> Hashable:
+    """The part of a key that tells about one input. None for an input that has no key."""
+    if batch.rows is not None or batch.feed is not None or batch.links:
+        return None
+    shapes = batch.shapes
+    named = batch.source_info is None
+    return shapes.shape, shapes.tobytes(), batch.dtype, batch.layout, batch.contiguous, batch.values is None, named
 
 
 def is_repeatable(kind: type[Operator]) -> bool:

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...batch import Batch
 from ...compiled.tables import Handle
 from ..work.built import Built
 from ..work.jobs import Timed
+from .brief import BriefTemplate
 from .host import HostTemplate
 from .keys import edges_of, edges_read, has_key, key_of
 from .outlines import Outline, outlined
@@ -138,6 +140,16 @@ class CallTemplates(SegmentTemplates):
 
     def __init__(self, built: Built, kept: Collection[int], most_scratch: int):
         super().__init__([built], [], kept, most_scratch, CALLS)
+
+    def brief(self, inputs: Sequence[Batch], edges: Sequence[int], batch_size: int, most_ns: int) -> BriefTemplate | None:
+        """The template for such inputs on `edges`, if it depends on no contents, and took at most `most_ns`; else None."""
+        if self._contents or self._edges != edges:
+            return None
+        found: Any = self._known.get((key_of(inputs, ()), batch_size))
+        if found is None or not 0 < found.took <= most_ns:
+            return None
+        job = found.as_copy()
+        return None if job is None else BriefTemplate(found, job, edges)
 
     def _made(self, edges: Sequence[Any], batch_size: int) -> Any:
         (built,) = self.rest

@@ -8,7 +8,7 @@ in the block, and the address tables of outputs and of contiguous inputs, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from asyncdali_workers.limits import TooLarge
@@ -35,6 +35,23 @@ class TooLargeOutput(Exception):
         self.built, self.error = built, error
 
 
+class JobCopy(NamedTuple):
+    """A job with its tables, as words to be copied.
+
+    source, places  words, and (word, number of the base that is added to it): the copy itself, the first samples of `inputs` (edges), and
+                    the memory of `outputs`
+    outputs         output, batch without memory, extents
+    text_words      of the error texts behind the words;  scratch_bytes  of its steps
+    """
+
+    source: np.ndarray
+    places: np.ndarray
+    text_words: int
+    inputs: list[int]
+    outputs: list[tuple[PlannedOutput, Batch, Extents]]
+    scratch_bytes: int
+
+
 class SegmentTemplate:
     """The job of a segment for inputs with one key.
 
@@ -44,7 +61,7 @@ class SegmentTemplate:
 
     __slots__ = (
         "_firsts", "_inputs", "_kept", "_outputs", "_places", "_positions", "_relocate", "_source", "_texts", "_timed", "_whole", "_words",
-        "job", "produced",
+        "job", "produced", "took",
     )  # fmt: skip
 
     def __init__(self, outline: Outline, kept: Collection[int], most_scratch: int, timed: Timed):
@@ -52,6 +69,8 @@ class SegmentTemplate:
         from ...compiled.relocation import relocate
 
         self._relocate, self._timed = relocate.entry, timed is not Timed.NO
+        self.took = 0
+        """Nanoseconds of its last call in dynamic mode."""
         block = WordBlock(outline)
         contexts = [block.step(step) for _, step in outline.steps]
         places: list[tuple[int, Any]] = [(word, base) for word, base in block.places if base is None or not _is_dense(base, outline)]
@@ -162,6 +181,14 @@ class SegmentTemplate:
         if self._timed and not timed:
             block[_TIMES] = 0
         return self.job.moved(block, at, self._words, (self, tables))
+
+    def as_copy(self) -> JobCopy | None:
+        """The job for threads that do all of it in memory of their own; None if it needs more than dense inputs and outputs."""
+        dense = not self._inputs and not self._positions and all(memory for *_, memory in self._outputs)
+        if self._timed or not dense:
+            return None
+        outputs = [(output, of, extents) for output, of, extents, _, _ in self._outputs]
+        return JobCopy(self._source, self._places, self._texts, [edge for _, edge in self._firsts], outputs, self.job.scratch_bytes)
 
     @staticmethod
     def _too_large(output: PlannedOutput, batch: Batch, allocate: Callable[[int], np.ndarray]) -> TooLargeOutput:

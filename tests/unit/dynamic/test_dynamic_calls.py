@@ -110,7 +110,7 @@ def test_the_words_of_a_template_live_while_compiled_code_reads_them(monkeypatch
         (template,) = brick._templates._known.values()
         whole_relocate, template._relocate = template._relocate, relocate
         arrays.clear()
-        ndd.flip(x, vertical=1)
+        brick.run(context.engine, [x._samples()], 3)
     assert lives == [True] and len(arrays) >= 3
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import asyncdali.dynamic as ndd
-from asyncdali.imperative import bricks
+from asyncdali.imperative import bricks, brief
 from asyncdali.imperative.contexts import EvalContext
 
 PICTURES = [np.random.default_rng(k).integers(0, 256, (12 + k % 3, 10, 3), np.uint8) for k in range(6)]
@@ -63,7 +63,9 @@ def test_calls_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     with EvalContext(num_threads=2) as context:
         context.engine.crew.workers()  # they start with the first long call, which may be any call on a busy machine
         assert_flat(calls, 120, 120)
-        assert len(context.engine.bricks) <= 41 and len(context.engine.bricks._given) <= 40
+        engine = context.engine
+        assert len(engine.bricks) <= 41 and len(engine.bricks._given) <= 40 and len(engine.brief._known) <= 40
+        assert 0 < len(brief.kinds_of_all.table) <= 160
 
 
 @pytest.mark.slow
