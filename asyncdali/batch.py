@@ -275,9 +275,10 @@ class Batch:
     def alias(cls, source: Batch, shapes: np.ndarray, dtype: DALIDataType, layout: str) -> Batch:
         """A batch over the same memory as `source`, with other shapes, type or layout of equal size."""
         batch = cls(
-            shapes, dtype, layout, source.addresses, source.owner, contiguous=source.contiguous,
+            shapes, dtype, layout, source._addresses if source._first else source.addresses, source.owner, contiguous=source.contiguous,
             device=source.device, source_info=source.source_info,
         )  # fmt: skip
+        batch._first, batch.extents = source._first, source.extents if source._first else None
         batch.alias_of = source if source.alias_of is None else source.alias_of
         batch.rows = source.rows
         if source.values is not None and len(shapes) and (shapes == shapes[0]).all():

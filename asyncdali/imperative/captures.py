@@ -626,4 +626,4 @@ def _computed(call: LoopCall | _Recorded, inputs: Sequence[tuple[Samples, bool]]
 def _stream_at(start: _Start, words: int) -> StreamPosition:
     """The stream that a call gets which begins `words` words behind `start`."""
     counter, phase = divmod(start.words + words, 4)
-    return drawn_position(StreamPosition(start.key, counter >> 64 & _WORD_MASK, counter & _WORD_MASK, phase))
+    return drawn_position(start.key, counter >> 64 & _WORD_MASK, counter & _WORD_MASK, phase)

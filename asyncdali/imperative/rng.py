@@ -20,7 +20,7 @@ import numpy as np
 from ..sampling.random_streams import StreamPosition, drawn_position
 from .spellings import RNGS, missing_attribute
 
-_MASK32 = 0xFFFFFFFF
+_MASK32, _MASK64, _MASK128 = 0xFFFFFFFF, (1 << 64) - 1, (1 << 128) - 1
 _WORDS_PER_CALL = 7
 
 
@@ -91,7 +91,7 @@ class RNG:
         ValueError: both `seed` and `state`, or a text that is no state.
     """
 
-    __slots__ = ("__weakref__", "_block", "_lock", "_position")
+    __slots__ = ("__weakref__", "_at", "_block", "_lock")
 
     def __init__(self, seed: object = None, state: object = None):
         if seed is not None and state is not None:
@@ -106,26 +106,32 @@ class RNG:
         raise TypeError("RNG cannot be subclassed: operators read its state")
 
     def _go_to(self, position: StreamPosition) -> None:
-        self._position = position
+        self._at = position.key, position.hi << 64 | position.lo, position.phase
+        """Key, counter and phase: one object, so that an interrupt finds all of them changed, or none."""
         self._block: tuple[Any, tuple[int, ...]] = None, ()
         """A counter, and its four words."""
+
+    def _skip(self, words: int) -> None:
+        """Go on by so many words. The caller has the lock."""
+        key, counter, phase = self._at
+        phase += words
+        self._at = key, counter + (phase >> 2) & _MASK128, phase & 3
 
     def __call__(self) -> int:
         """The next word, 0 to 2^32 - 1."""
         with self._lock:
-            at = self._position
-            counter = at.hi << 64 | at.lo
+            key, counter, phase = self._at
             if self._block[0] != counter:
-                self._block = counter, _block(at.key, counter)
-            self._position = at.skipped(1)
-            return self._block[1][at.phase]
+                self._block = counter, _block(key, counter)
+            self._skip(1)
+            return self._block[1][phase]
 
     def _call(self) -> StreamPosition:
         """The stream of one call of an operator."""
         with self._lock:
-            at = self._position
-            self._position = at.skipped(_WORDS_PER_CALL)
-        return drawn_position(at)
+            key, counter, phase = self._at
+            self._skip(_WORDS_PER_CALL)
+        return drawn_position(key, counter >> 64, counter & _MASK64, phase)
 
     @property
     def seed(self) -> int:
@@ -148,7 +154,8 @@ class RNG:
 
     def get_state(self, *, cuda_stream: object = None) -> RNGState:
         """The position of the next word. `cuda_stream` is there for other objects with states; a generator waits for nothing."""
-        return RNGState(self._position)
+        key, counter, phase = self._at
+        return RNGState(StreamPosition(key, counter >> 64, counter & _MASK64, phase))
 
     def set_state(self, value: object) -> None:
         """Go to a state, or to the state with a text."""
@@ -162,7 +169,7 @@ class RNG:
         if count < 0:
             raise ValueError(f"a generator cannot go back: n is {count}")
         with self._lock:
-            self._position = self._position.skipped(count)
+            self._skip(count)
 
     def clone(self) -> RNG:
         """An independent generator with the same state."""

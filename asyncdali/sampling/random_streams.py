@@ -102,12 +102,6 @@ class StreamPosition:
         """The position of the next iteration, after one that produced `samples` samples."""
         return StreamPosition(self.key, (self.hi + samples) & _MASK64, self.lo, self.phase)
 
-    def skipped(self, words: int) -> StreamPosition:
-        """The place `words` 32-bit words later."""
-        blocks, phase = divmod(self.phase + words, 4)
-        counter = (self.hi << 64 | self.lo) + blocks
-        return StreamPosition(self.key, counter >> 64 & _MASK64, counter & _MASK64, phase)
-
     def slot(self, sample: int, element: int = 0) -> StreamPosition:
         """Where element `element` of sample `sample` of this iteration draws its first word.
 
@@ -118,11 +112,10 @@ class StreamPosition:
         return StreamPosition(self.key, (counter >> 64) & _MASK64, counter & _MASK64, words % 4)
 
 
-def drawn_position(position: StreamPosition) -> StreamPosition:
-    """The stream that the next seven words of a stream make."""
+def drawn_position(key: int, hi: int, lo: int, phase: int) -> StreamPosition:
+    """The stream that the next seven words of a stream at this position make."""
     made = np.empty(4, np.uint64)
-    kernel = load_kernels().draw_position
-    kernel.held(position.key, position.hi, position.lo, position.phase, address_of(made))
+    load_kernels().draw_position.held(key, hi, lo, phase, address_of(made))
     return StreamPosition(*made.tolist())
 
 

@@ -16,6 +16,9 @@ from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...compiled.job_tables import COPY
 from ...device.threads import WorkerState
+from ...operators.base import Arguments
+from ..work.built import Built
+from .views import Now, Uncovered
 from .whole import JobCopy, SegmentTemplate
 
 _HELD_NS = 20_000
@@ -69,3 +72,31 @@ class BriefTemplate:
         if self._run(self._address, self._packed(*bases), thread.record_for(self._scratch)):
             return None
         return outputs
+
+
+class BriefView:
+    """An operator that gives its input other shapes, or another type or layout."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: Batch):
+        self._view = view
+
+    @classmethod
+    def of(cls, built: Built, source: Batch, batch_size: int) -> BriefView | None:
+        """The view of one input that the operator plans. None if the plan is more than that."""
+        shown = Batch(source.shapes, source.dtype, source.layout, device=source.device)
+        try:
+            planned = built.operator.plan([shown], Arguments(built.planned.spec, {}, len(source)), Now(batch_size, None))
+        except Uncovered:
+            return None
+        (view,) = planned.outputs
+        return None if planned.steps or view.alias_of is not shown else cls(view)
+
+    def run(self, inputs: Sequence[Batch], allocate: object, thread: object) -> list[Batch] | None:
+        """The output. None if its memory may be the user's: then it is a copy."""
+        (source,) = inputs
+        if source.reused_memory is not False:
+            return None
+        view = self._view
+        return [Batch.alias(source, view.shapes, view.dtype, view.layout)]

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from ...batch import Batch
 from ...compiled.tables import Handle
+from ...operators.base import Trait
 from ..work.built import Built
 from ..work.jobs import Timed
-from .brief import BriefTemplate
+from .brief import BriefTemplate, BriefView
 from .host import HostTemplate
 from .keys import edges_of, edges_read, has_key, key_of
 from .outlines import Outline, outlined
@@ -141,10 +142,15 @@ class CallTemplates(SegmentTemplates):
     def __init__(self, built: Built, kept: Collection[int], most_scratch: int):
         super().__init__([built], [], kept, most_scratch, CALLS)
 
-    def brief(self, inputs: Sequence[Batch], edges: Sequence[int], batch_size: int, most_ns: int) -> BriefTemplate | None:
+    def brief(
+        self, inputs: Sequence[Batch], edges: Sequence[int], batch_size: int, most_ns: int
+    ) -> BriefTemplate | BriefView | None:  # fmt: skip
         """The template for such inputs on `edges`, if it depends on no contents, and took at most `most_ns`; else None."""
         if self._contents or self._edges != edges:
             return None
+        (built,) = self.rest
+        if Trait.VIEWS in built.operator.traits:
+            return BriefView.of(built, inputs[0], batch_size) if len(inputs) == 1 else None
         found: Any = self._known.get((key_of(inputs, ()), batch_size))
         if found is None or not 0 < found.took <= most_ns:
             return None

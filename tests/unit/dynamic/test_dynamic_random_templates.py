@@ -53,10 +53,11 @@ def test_copied_plans_draw_from_the_stream_of_their_call(name: str, monkeypatch:
 def test_the_stream_of_a_call_is_made_of_seven_words() -> None:
     ends = [0, 2**64 - 1, 2**64 - 2, 12345]
     for key, hi, lo, phase in [(k, h, c, p) for k in (0, 2**64 - 1, 99) for h in ends for c in ends for p in range(4)]:
-        position = StreamPosition(key, hi, lo, phase)
+        place = key, hi, lo, phase
+        position = StreamPosition(*place)
         rng, called = (ndd.random.RNG(state=str(position)) for _ in range(2))
         words = [rng() for _ in range(7)]
         key, lo, hi = (words[k] | words[k + 1] << 32 for k in (0, 2, 4))
-        assert drawn_position(position) == StreamPosition(key, hi, lo, words[6] & 3)
+        assert drawn_position(*place) == StreamPosition(key, hi, lo, words[6] & 3)
         ndd.random.coin_flip(rng=called)
         assert called.state == rng.state
