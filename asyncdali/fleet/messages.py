@@ -111,7 +111,7 @@ def batch(entry: object, body: memoryview, payloads: Sequence[np.ndarray], sampl
         raise WrongMessage(f"{_shown(layout)} is no layout")
     itemsize = storage_dtype(_DTYPES[dtype]).itemsize
     if extents is not None and places is not None:
-        raise WrongMessage("an entry has one shape, or shapes of the samples")
+        raise WrongMessage("an entry has both a shape for all samples and a shape for each; one of them is allowed")
     if extents is not None:
         shape = [number(extent, "an extent") for extent in _list(extents, "the shape", ndim)]
         total = count * math.prod(shape) * itemsize

@@ -152,7 +152,7 @@ class ArithmeticGenericOp(EagerOperator):
         with self._computing:
             dense = self._made.get(key)
             if dense is None:
-                if len(self._made) >= 64:  # Batch sizes vary.
+                if len(self._made) >= 64:  # one for each size of a batch: sizes may vary without end
                     self._made.clear()
                 dense = self._made[key] = self._make_dense(inputs, values, kinds)
             result = np.empty(dense.shape, storage_dtype(dense.dtype))
