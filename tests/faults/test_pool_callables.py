@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from asyncdali_workers import Source, WorkerDied, WorkerError, WorkerPool
 from helpers.processes import wait_for_zygote
+from helpers.warm import run_warm
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ sys.stdout.write("once")
 with WorkerPool([Source(lambda i: np.zeros((1, 1)), "batch", 1)], num_workers=2) as pool:
     pool.receive(pool.submit(0, 0, 0))
 """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False).stdout == "once"
+    assert run_warm(code).stdout == "once"
 
 
 @pytest.mark.parametrize("child", ["exits", "returns", "execs"])
@@ -147,7 +148,7 @@ with WorkerPool([Source(source, "batch", 1)], num_workers=2, max_retries=1) as p
         except WorkerDied as error:
             print("2 in all" in str(error))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    done = run_warm(code)
     assert done.stdout.split() == ["0", "1", "True", "3"], done.stderr
     assert all((tmp_path / name).stat().st_size == 0 for name in os.listdir(tmp_path))
 

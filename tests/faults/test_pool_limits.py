@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from helpers.warm import run_warm
 
 COMMON = """
 import os, resource, sys
@@ -27,10 +28,8 @@ def attempt(action):
 """
 
 
-def run(code, **options):
-    done = subprocess.run(
-        [sys.executable, "-c", COMMON + textwrap.dedent(code)], capture_output=True, text=True, timeout=300, check=False, **options
-    )  # fmt: skip
+def run(code):
+    done = run_warm(COMMON + textwrap.dedent(code))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

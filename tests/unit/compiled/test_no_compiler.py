@@ -8,6 +8,7 @@ import platform
 import pytest
 from helpers.pipelines import run_script
 from helpers.places import PROJECT, TESTS
+from helpers.warm import run_warm
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="LLVM links the code of other processors")
 
@@ -70,7 +71,7 @@ def test_cached_kernels_need_no_compiler(kind, pictures, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM)
     run = f"import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path({str(program)!r}, run_name='__main__')"
-    first = run_script(run, program, pictures, kind)
+    first = run_warm(run, program, pictures, kind)
     assert first.returncode == 0, first.stderr
     (tmp_path / "numba").mkdir()
     (tmp_path / "numba" / "__init__.py").write_text(_ABSENT)

@@ -18,6 +18,7 @@ import pytest
 from helpers.pipelines import pipeline_of, run_script
 from helpers.places import PROJECT as ROOT
 from helpers.slow_files import compiler, slow_files
+from helpers.warm import run_warm
 
 from asyncdali import Pipeline, fn
 from asyncdali.__main__ import main
@@ -42,7 +43,8 @@ print(json.dumps({{"check": found and found.check, "message": found and found.me
 
 def elsewhere(check, setup="", before="", **environment):
     """The finding of a check in a separate process."""
-    done = run_script(before + EXAMINE.format(check=check, setup=setup), **environment)
+    run = run_script if environment else run_warm  # the loader and libraries read variables when a process starts
+    done = run(before + EXAMINE.format(check=check, setup=setup), **environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

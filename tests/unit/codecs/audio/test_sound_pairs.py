@@ -5,16 +5,13 @@ from __future__ import annotations
 import collections
 import io
 import json
-import os
 import struct
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from helpers.operators import run_operator
-from helpers.places import TESTS
 from helpers.sound_damage import KINDS, disagreements, file, files
+from helpers.warm import run_warm
 
 from asyncdali import types
 from asyncdali.codecs.audio.audio_formats import decode_audio
@@ -29,9 +26,7 @@ def test_pairs_of_decoders(kind, count):
     """Whole files and parts; compiled code, the interpreter and libsndfile; mixed and resampled; with and without `soundfile`."""
     first, crashes, totals, examples = 0, [], collections.Counter(), {}
     while first < count:
-        command = [sys.executable, "-m", "helpers.sound_damage", kind, str(first), str(count)]
-        environment = os.environ | {"PYTHONPATH": str(TESTS)}
-        done = subprocess.run(command, check=False, cwd=TESTS, capture_output=True, text=True, timeout=3000, env=environment)
+        done = run_warm(f"from helpers.sound_damage import main; main({kind!r}, {first}, {count})", timeout=3000)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         for number, accepted, disagreeing in (line for line in lines if len(line) == 3):
             totals["files"] += 1
