@@ -90,31 +90,31 @@ DEVICE int64 offset(const int64 *box, int64 axes, int64 i) {
 
 DEVICE float32 mean_of(const Sample &sample, int64 output) { return KIND == 2 ? at<const float32>(sample.means)[output * sample.each] : 0; }
 
-DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample, int64 output, Total total) {
-    OUT *out = at<OUT>(place(context, REDUCTION_OUT_ADDRESSES, number)) + output;
+// The result of an output with this total.
+DEVICE OUT finished(const int64 *context, const Sample &sample, Total total) {
 #if KIND >= 3
-    *out = (OUT)total;
+    return (OUT)total;
 #else
     const int64 what = context[REDUCTION_FINISH];
     if constexpr (WHOLE) {
-        if (what == 0) {
-            *out = (OUT)total;
-            return;
-        }
+        if (what == 0) return (OUT)total;
     }
     constexpr bool wide = WHOLE && (Total)0.5 != 0;
     if constexpr (wide) {
         const float64 mean = total / (float64)sample.volume;
-        *out = convert<OUT, float32, false>((float32)(what == 2 ? sqrt(mean) : mean));
-        return;
+        return convert<OUT, float32, false>((float32)(what == 2 ? sqrt(mean) : mean));
     }
     constexpr bool wraps = WHOLE && !((IN)-1 < (IN)0);  // unsigned sums in a signed total
     float32 result = wraps ? (float32)(uint64)total : (float32)total;
     if (KIND == 2 && context[REDUCTION_NO_AXES]) result = 0;  // without reduced axes each element is its own mean
     else if (what) result *= 1.0f / (float32)(sample.volume - context[REDUCTION_DDOF]);
     if (what == 2) result = sqrtf(result);
-    *out = convert<OUT, float32, false>(result);
+    return convert<OUT, float32, false>(result);
 #endif
+}
+
+DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample, int64 output, Total total) {
+    at<OUT>(place(context, REDUCTION_OUT_ADDRESSES, number))[output] = finished(context, sample, total);
 }
 
 // The total over all threads of a block. `totals` is shared memory with an element for each thread.

@@ -13,7 +13,9 @@ from ...types import DALIDataType
 from .place_tables import NOWHERE, Place, placed
 from .reductions_tables import REDUCTION, REDUCTION_CUDA
 
-_SOURCE, _CHANNELS = (Path(__file__).with_name(f"{name}_kernels.cu") for name in ("reductions", "reductions_channels"))
+_SOURCE, _CHANNELS, _PIXELS = (
+    Path(__file__).with_name(f"reductions{name}_kernels.cu") for name in ("", "_channels", "_pixels")
+)  # fmt: skip
 _KINDS = {"value": 0, "square": 1, "deviation": 2, "largest": 3, "smallest": 4}
 _FEW, _MANY = 64, 1 << 16
 _PART, _MOST_PARTS = 8192, 256
@@ -67,6 +69,10 @@ class Reduction:
             threads = next((threads for threads in (32, 64, 128) if largest * size <= LINE * threads), BLOCK)
             kernel = self._kernel("channels", _CHANNELS, (("CHANNELS", channels),))
             return self._in_parts(kernel, parts, threads, outputs, most // channels)
+        pixel = self._pixel(size)
+        if pixel:
+            kernel = self._kernel("pixels", _PIXELS, (("CHANNELS", pixel),))
+            return [Launch(kernel, self._context(0, 0, 1), grid_of(-(-most // PACK) + 1, count))]
         if largest <= _FEW or many:
             return [Launch(self._kernel("direct"), self._context(0, 0, 1), grid_of(most, count))]
         parts = min(-(-largest // _PART), _MOST_PARTS)
@@ -97,6 +103,15 @@ class Reduction:
         channels, steps = records[:, kept - 1], records[:, 2 * kept - 1]
         found = int(channels[0])
         fits = 2 <= found <= PACK and (channels == found).all() and (steps == size).all() and (strides == size * found).all()
+        return found if fits else 0
+
+    def _pixel(self, size: int) -> int:
+        """The number of elements of an output, at most PACK, if they and all outputs are contiguous in memory; else 0."""
+        if self.kept != 1 or self.reduced != 1 or not len(self.records):
+            return 0
+        _, step, volume, stride = self.records.T
+        found = int(volume[0])
+        fits = 2 <= found <= PACK and (volume == found).all() and (stride == size).all() and (step == size * found).all()
         return found if fits else 0
 
     def _kernel(self, entry: str, source: Path = _SOURCE, more: tuple[tuple[str, str | int], ...] = ()) -> Kernel:

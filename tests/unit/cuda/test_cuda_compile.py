@@ -67,6 +67,9 @@ MACROS = {
     "reductions_channels_kernels.cu": [
         (("KIND", kind), ("WHOLE", whole), ("CHANNELS", kind % 4 + 1)) for kind in range(5) for whole in (0, 1)
     ],
+    "reductions_pixels_kernels.cu": [
+        (("KIND", kind), ("WHOLE", whole), ("CHANNELS", kind % 3 + 2)) for kind in range(5) for whole in (0, 1)
+    ],
     "normalize_kernels.cu": [(("CHANNELS", channels),) for channels in (1, 3, 4)],
     "spectrogram_kernels.cu": [
         (("HALF", half), ("TOGETHER", together)) for half, together in ((256, 8), (450, 8), (4096, 1), (5000, 1), (1, 8))

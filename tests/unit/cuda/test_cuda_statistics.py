@@ -92,6 +92,19 @@ def test_deviations(name, dtype, several):
                     np.testing.assert_allclose(b, a, rtol=BOUND)
 
 
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", *[pytest.param(k, marks=SLOW) for k in ("int16", "int64")]])
+def test_pixels_over_their_channels(dtype, channels):
+    """Numbers of pixels that are no multiples of a pack, so that samples begin between packs, and pixels of one sample end within one."""
+    rng = np.random.default_rng(8)
+    made = data(rng, dtype, [(5, 7, channels), (1, 1, channels), (3, 3, channels), (70, 91, channels), (1, 3, channels)])
+    more = [rng.uniform(0, 10, sample.shape[:2]).astype(np.float32) for sample in made]
+    for name in ("sum", "mean", "mean_square", "rms", "max", "min"):
+        assert_near(*both(f"reductions.{name}", made, axes=[2]), relative=BOUND)
+    assert_near(*both("reductions.variance", made, more=(more,), axes=[2]), relative=BOUND)
+    assert_near(*both("reductions.variance", made, more=([np.float32(5)] * len(made),), axes=[2], ddof=1), relative=BOUND)
+
+
 @pytest.mark.parametrize("mean", [200.0, 199.99998, 200.00002, 0.49999997, 5000.0, -90000.0])
 def test_distances_of_bytes_are_never_negative(mean):
     """Bytes are summed as integers around the nearest integer of the mean; far means element by element."""
