@@ -74,12 +74,13 @@ class WarpAffine(Rotate):
                 raise ValueError(f"{len(batch)} transforms for {count} samples; give one transform per sample")
             if batch.dtype != DALIDataType.FLOAT:
                 raise ValueError(f"the transforms must be FLOAT, got {batch.dtype.name}")
-            rows = [batch.sample(i).reshape(-1) for i in range(count)]
+            alike = bool(count) and batch.contiguous and bool((batch.shapes == batch.shapes[0]).all())
+            rows = batch.dense().reshape(count, -1) if alike else [batch.sample(i).reshape(-1) for i in range(count)]
         else:
-            rows = [np.array(arguments.constant("matrix"), np.float32)] * count
-        fits = np.array([len(row) == length for row in rows], bool)
+            alike, rows = False, [np.array(arguments.constant("matrix"), np.float32)] * count
+        fits = np.full(count, len(rows[0]) == length) if alike else np.array([len(row) == length for row in rows], bool)
         if len(rows) and fits.all():
-            fits = np.isfinite(np.array(rows)).all(axis=1)
+            fits = np.isfinite(np.asarray(rows)).all(axis=1)
         refuse_where(~fits, lambda i: f"the transform must be {length} finite numbers, got {rows[i].tolist()}")
         matrices = np.array(rows, np.float32).reshape(count, axes, axes + 1)
         linear, offset = matrices[:, :, :axes], matrices[:, :, axes]
