@@ -459,6 +459,10 @@ class Batch:
             part.source_info = _InfoPart(self.source_info, range(first, stop))
         return part
 
+    def handed(self, first: int, count: int) -> Batch:
+        """The `count` samples from `first` on of the batch of a whole iteration; this batch if it has only these."""
+        return self.part(first, first + count) if len(self.shapes) > count else self
+
     def chosen(self, rows: np.ndarray) -> Batch:
         """The samples with these numbers (int64), in this order, over the same memory; not for a sub-batch in a branch."""
         if self.values is not None:

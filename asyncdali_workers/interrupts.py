@@ -42,6 +42,7 @@ from typing import Any
 _main = threading.main_thread().ident
 _OTHERS = sorted(int(number) for number in valid_signals() if number not in (SIGINT, 9, 19) and number < 32)
 """Signals that may have a handler in Python, except for Ctrl-C and the real-time signals."""
+_CTRL_C = (SIGINT,)
 
 
 def _after_fork() -> None:
@@ -74,15 +75,19 @@ class uninterrupted:
         handler = getsignal(SIGINT)
         if type(handler) is _Later:  # an outer block delays all
             return
-        wanted = [(SIGINT, handler)] if callable(handler) else []
         if any(map(callable, map(getsignal, _OTHERS))):  # rarely; the check takes 0.9 us
+            wanted = [(SIGINT, handler)] if callable(handler) else []
             others = [(number, getsignal(number)) for number in _OTHERS]
             if any(type(other) is _Later for _, other in others):
                 return
             wanted += [found for found in others if callable(found[1])]
-        if not wanted:
+            if not wanted:
+                return
+            self._replaced: Any = tuple(zip(*wanted))
+        elif callable(handler):
+            self._replaced = _CTRL_C, (handler,)
+        else:
             return
-        self._replaced = tuple(zip(*wanted))
         later = _Later(self)
         try:
             _install(self._replaced[0], repeat(later))

@@ -53,6 +53,7 @@ static void sleep(int64_t nanoseconds) {
 
 STUB int64_t stub_synchronize_stream(int64_t) { return counted(0); }
 STUB int64_t stub_synchronize(int64_t event) { sleep(left(event)); return counted(0); }
+STUB int64_t stub_record(int64_t event, int64_t) { recorded[event % EVENTS] = now(); return counted(0); }
 STUB int64_t stub_query(int64_t event) { return counted(left(event) > 0 ? 600 : 0); }  // cudaErrorNotReady
 STUB double stub_elapsed(int64_t, int64_t) { counted(0); return 1.0; }
 

@@ -76,7 +76,7 @@ def _cupy(stub: Any) -> Any:
 
     def function(name: str, count: int, result: Any = ctypes.c_int64) -> Any:
         # CuPy keeps the interpreter lock while it calls these.
-        kind = ctypes.PYFUNCTYPE if name in ("set_device", "query", "elapsed", "create", "destroy") else ctypes.CFUNCTYPE
+        kind = ctypes.PYFUNCTYPE if name in ("set_device", "query", "elapsed", "create", "destroy", "record") else ctypes.CFUNCTYPE
         return kind(result, *[ctypes.c_int64] * count)((f"stub_{name}", stub))
 
     runtime = SimpleNamespace(
@@ -84,7 +84,7 @@ def _cupy(stub: Any) -> Any:
         hostAlloc=function("host_alloc", 2), hostRegister=lambda address, size, flags: None, hostUnregister=lambda address: None,
         streamCreateWithFlags=function("create", 1), streamDestroy=function("destroy", 1),
         deviceSynchronize=lambda: None, streamSynchronize=function("synchronize_stream", 1),
-        eventCreateWithFlags=function("create", 1),
+        eventCreateWithFlags=function("create", 1), eventRecord=function("record", 2),
         eventDestroy=function("destroy", 1),
         eventSynchronize=function("synchronize", 1), eventQuery=function("query", 1),
         eventElapsedTime=function("elapsed", 2, ctypes.c_double),

@@ -188,6 +188,13 @@ class Compiled:
         return self._call
 
     @property
+    def held_entry(self) -> Callable[..., int]:
+        """As :attr:`entry`, of :meth:`held`."""
+        if not self.address:
+            raise waiting.NotCompiled
+        return self._held
+
+    @property
     def name(self) -> str:
         """Module and function, for people."""
         return f"{self._function.__module__.rpartition('.')[2]}.{self._function.__qualname__.rpartition('.')[2]}"

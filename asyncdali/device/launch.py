@@ -86,7 +86,8 @@ class Launch:
     """One launch.
 
     context   entries of the table that the kernel reads as ``const int64 *``: integers; arrays (structured or plain, C-contiguous), which
-              become the address of a copy in device memory, aligned to 16 bytes; scratch memory, which becomes its address
+              become the address of a copy in device memory, aligned to 16 bytes; scratch memory, which becomes its address. Kernels do
+              not write to the table and the copies: later iterations may read the same ones
     grid      blocks in x (work of one sample) and y (samples)
     shared    bytes of dynamic shared memory
     offers    how a consumer's kernel can compute this launch's pixels itself

@@ -136,6 +136,4 @@ class Iteration:
     def taken(self, name: str) -> Any:
         """The data that was fed to the external input `name` for these samples: a batch, or an error to raise."""
         fed = self.fed[name]
-        if self.whole and isinstance(fed, Batch) and len(fed) > self.batch_size:
-            return fed.part(self.first, self.first + self.batch_size)
-        return fed
+        return fed.handed(self.first, self.batch_size) if self.whole and isinstance(fed, Batch) else fed

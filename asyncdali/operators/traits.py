@@ -22,6 +22,8 @@ class Trait(Flag):
     """Outputs are batches of input samples that stay in place."""
     VIEWS = auto()
     """The output is the input's memory with other shapes or another layout, as DALI documents. Users who write it write the input."""
+    HANDS_OVER = auto()
+    """An external input that has nothing to plan: its output is the batch that was fed to the iteration."""
     SEES_EMPTY = auto()
     """It is called in a branch without samples, too."""
     PREDICATE_DECIDES = auto()

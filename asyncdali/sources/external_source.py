@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..batch import Batch
-from ..operators.base import Arg, Arguments, Iteration, Operator, Planned, Role, Schema, register
+from ..operators.base import Arg, Operator, Role, Schema, Trait, register
 from ..types import DALIDataType
 
 
@@ -31,6 +30,7 @@ class ExternalInput(Operator):
         ),
     )
 
+    traits = Trait.HANDS_OVER
     eager = True
     on_cuda = True  # its segment uploads data from the host
 
@@ -48,8 +48,3 @@ class ExternalInput(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self.spec.constant("dtype")]
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        fed = iteration.taken(self.spec.name)
-        if isinstance(fed, BaseException):
-            raise fed
-        return Planned([fed])

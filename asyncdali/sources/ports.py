@@ -70,14 +70,14 @@ class Port:
 
     def take_in(self, batch: Batch, layout: str | None = None) -> Batch:
         """First check, before any memory is used: returns the number of samples and whether the layout fits the data. RuntimeError."""
-        if len(batch) > self.batch_size:
+        if len(batch.shapes) > self.batch_size:
             raise RuntimeError(
                 f"The data fed to the external input {self.name!r} has {len(batch)} samples; "
                 f"the batch size of the pipeline is {self.batch_size} at most"
             )
         layout = layout or self.layout  # an empty layout is no layout, so the declared one holds
         if layout:
-            if batch.dtype is not DALIDataType.NO_TYPE and len(layout) != batch.ndim:
+            if batch.dtype is not DALIDataType.NO_TYPE and len(layout) != batch.shapes.shape[1]:
                 raise RuntimeError(
                     f"The layout {layout!r} given for the external input {self.name!r} describes {len(layout)} dimensions, "
                     f"the samples have {batch.ndim}"

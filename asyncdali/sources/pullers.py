@@ -199,6 +199,7 @@ class DirectPuller(Puller):
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         super().__init__(group, ports, batch_size)
+        self._resumable = self.description.resumable
         self._partial: list[Any] = []
         self._failed = False  # the source has failed for a sample of them
         self._result: Any = _NOTHING  # the source's result, until batches are made of it
@@ -206,7 +207,7 @@ class DirectPuller(Puller):
 
     def pull(self) -> Answer:
         if self._got is None:
-            if self._result is _NOTHING and self.description.resumable:
+            if self._result is _NOTHING and self._resumable:
                 self._result = self._ask()
             elif self._result is _NOTHING:
                 with delayed():  # a generator ends with the first exception that leaves it

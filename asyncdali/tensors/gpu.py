@@ -248,6 +248,8 @@ def _device_number(device_id: int | None) -> int:
 
 def stream_handle(stream: Any) -> int | None:
     """An int handle from an int, ctypes pointer, `types.CUDAStream` or framework stream."""
+    if stream is None:
+        return None
     if isinstance(stream, ctypes.c_void_p):
         return stream.value
     if hasattr(stream, "__cuda_stream__"):
@@ -256,7 +258,7 @@ def stream_handle(stream: Any) -> int | None:
         if hasattr(stream, attribute):
             handle: int | None = getattr(stream, attribute)
             return handle
-    return None if stream is None else operator.index(stream)
+    return operator.index(stream)
 
 
 def _device_array(value: object) -> tuple[Any, DALIDataType]:

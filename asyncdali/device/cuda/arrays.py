@@ -161,8 +161,13 @@ def pieces(target: int, batch: Batch) -> list[tuple[int, int, int]]:
 
 def pending_events(batches: Sequence[Batch]) -> list[CudaEvent]:
     """The events, each once, that the GPU has to reach before these batches are made, unless it is known that it has."""
-    events = {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}
-    return [event for event in events.values() if event is not None and not event.is_over()]
+    events: list[CudaEvent] = []
+    for batch in batches:
+        for buffer in buffers_of(batch.memory_owner):
+            event = buffer.ready
+            if event is not None and not event.is_over() and event not in events:
+                events.append(event)
+    return events
 
 
 def buffers_of(owner: object) -> list[DeviceBuffer]:

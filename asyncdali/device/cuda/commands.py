@@ -9,7 +9,7 @@ keeps its objects alive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,14 @@ _FEW_COMMANDS = 64
 5 ms."""
 
 
+class RecordedCommands(NamedTuple):
+    """Commands that were recorded once and are added to several lists: words, the owners by position, and the number of commands."""
+
+    words: list[int]
+    owners: list[tuple[int, object]]
+    commands: int
+
+
 class Commands:
     """Commands for one stream (its handle), in order. Not thread-safe.
 
@@ -54,6 +62,20 @@ class Commands:
         self._calls: list[tuple[int, str]] = []
         self._brief = True  # no recorded command waits for the GPU
         self._count = 0
+
+    def another(self) -> Commands:
+        """An empty list for the same stream."""
+        return Commands(self._driver, self.stream)
+
+    def recorded(self) -> RecordedCommands:
+        """The recorded launches, for :meth:`add`. The kernels stay alive elsewhere."""
+        return RecordedCommands(self._words, self._owners, self._count)
+
+    def add(self, recorded: RecordedCommands) -> None:
+        """Add recorded commands."""
+        self._owners.append((len(self._words), recorded))
+        self._words += recorded.words
+        self._count += recorded.commands
 
     def record_for(self, owner: object) -> None:
         """Commands recorded from here on belong to `owner`: an error has it as its attribute `owner`."""
@@ -180,7 +202,10 @@ def _explained(error: DriverError, owners: list[tuple[int, object]], calls: list
     for place, name in calls:
         if place == error.place:
             return NvjpegError(name, error.status)
-    error.owner = next((owner for place, owner in reversed(owners) if place <= error.place), None)
+    place, found = next(((place, owner) for place, owner in reversed(owners) if place <= error.place), (0, None))
+    if isinstance(found, RecordedCommands):
+        found = next((owner for inner, owner in reversed(found.owners) if place + inner <= error.place), None)
+    error.owner = found
     return error
 
 

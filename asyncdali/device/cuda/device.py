@@ -167,6 +167,8 @@ class CudaDevice:
         self.parts: list[Any] = []
         """Objects to be closed with the pipeline: decoders with threads."""
         self._lent: weakref.WeakSet[FedArrays] = weakref.WeakSet()
+        self.keepers: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Objects that keep device memory between iterations, until their method `clear`."""
         self._reporter: WorkerThreads | Reports | None = None
         self._functions: dict[Kernel | Code, Any] = {}
         self._compiling = threading.Lock()
@@ -271,6 +273,8 @@ class CudaDevice:
         with self.entered():
             for arrays in list(self._lent):  # their finalisers run the user's code
                 arrays.settle()
+            for keeper in list(self.keepers):
+                keeper.clear()
             for pool in (self.pool, self.pinned, self.staging):
                 pool.close()
 

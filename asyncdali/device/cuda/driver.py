@@ -66,6 +66,7 @@ class Driver(Protocol):
     def device_synchronize(self) -> None: ...
     def event_create(self) -> int: ...
     def event_destroy(self, event: int) -> None: ...
+    def event_record(self, event: int, stream: int) -> None: ...
     def event_done(self, event: int) -> bool: ...
     def event_synchronize(self, event: int) -> None: ...
     def timer_create(self) -> int: ...
@@ -135,6 +136,7 @@ class CupyDriver:
         self.stream_destroy, self.stream_synchronize = runtime.streamDestroy, runtime.streamSynchronize
         self.device_synchronize = runtime.deviceSynchronize
         self.event_destroy, self.event_synchronize = runtime.eventDestroy, runtime.eventSynchronize
+        self.event_record = runtime.eventRecord
 
     def current(self) -> int:
         """The calling thread's context, for :meth:`restore`; 0 if it has none. A device number could not express "none"."""
@@ -210,19 +212,27 @@ class CupyDriver:
         functions = {field.name: ctypes.cast(self._library[field.name], ctypes.c_void_p).value for field in tables.DRIVER_CALLS.fields}
         return tables.DRIVER_CALLS.make(**functions)[0]
 
+    @functools.cached_property
+    def _calls_address(self) -> int:
+        return address_of(self._calls)
+
+    @functools.cached_property
+    def _perform_held(self) -> Callable[[int, int, int], int]:
+        return kernels.perform.held_entry
+
     def perform(self, commands: np.ndarray, brief: bool = False) -> None:
         """Execute `commands`, int64[words]. DriverError of the first that fails.
 
         The interpreter lock is released, unless the commands are `brief`: they take microseconds and do not wait.
         """
         at = address_of(commands)
-        result = (kernels.perform.held if brief else kernels.perform)(address_of(self._calls), at, at + commands.nbytes)
+        result = (self._perform_held if brief else kernels.perform)(self._calls_address, at, at + commands.nbytes)
         if result:
             raise self.failure(commands, result)
 
     def performer(self) -> tuple[int, int]:
         """Address of the function that performs commands without the interpreter, and its first argument."""
-        return kernels.perform.address, address_of(self._calls)
+        return kernels.perform.address, self._calls_address
 
     def failure(self, commands: np.ndarray, result: int) -> DriverError:
         """The error of a result of :meth:`performer` that is not 0."""

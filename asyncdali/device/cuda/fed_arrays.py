@@ -235,19 +235,19 @@ class FedArrays:
         with self._lock:
             while self._returned:
                 lent, readers, behind = self._returned.popleft()
-                last = [self._device.events.record(stream) for stream in readers if stream != LEGACY_STREAM]
-                self._kept.append((lent, last + [event for _, event in behind]))
-            over: list[tuple[Any, list[CudaEvent]]] = []
-            kept: list[tuple[Any, list[CudaEvent]]] = []
-            for item in self._kept:
+                events = [event for _, event in behind]
+                for stream in readers:
+                    if stream != LEGACY_STREAM:
+                        events.append(self._device.events.record(stream))
+                self._kept.append((lent, events))
+            before, self._kept = self._kept, []
+            item = None
+            for item in before:
                 for event in item[1]:
                     if not event.done():
-                        kept.append(item)
+                        self._kept.append(item)
                         break
-                else:
-                    over.append(item)
-            self._kept = kept
-        del over  # without the lock, because this may run the user's finalisers
+        del before, item  # without the lock, because this may run the user's finalisers
 
 
 def _place(value: object) -> tuple[int, int]:

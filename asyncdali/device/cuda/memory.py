@@ -107,7 +107,9 @@ class Events:
 
     def record(self, stream: int) -> CudaEvent:
         """An event after all commands of `stream` so far."""
-        return self.last(Commands(self.driver, stream))
+        event = self.new()
+        self.driver.event_record(event.handle, stream)
+        return event
 
     def last(self, commands: Commands) -> CudaEvent:
         """Execute `commands` and record the event after them."""

@@ -40,10 +40,11 @@ class StreamTimes:
 
     def taken(self) -> list[int]:
         """Nanoseconds of the pieces of work that have completed since the last call."""
-        found = []
+        found: list[int] = []
+        if not self._under_way:
+            return found
         with self._lock:
-            if self._under_way:
-                self._driver.use(self._device)
+            self._driver.use(self._device)
             while self._under_way and self._driver.event_done(self._under_way[0][1]):
                 begun, ended = self._under_way.popleft()
                 found.append(round(1e6 * self._driver.elapsed(begun, ended)))

@@ -8,6 +8,7 @@ make its pixels in pinned memory, and the result is uploaded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -37,6 +38,7 @@ from .device_decoding import SplitDecode
 
 if TYPE_CHECKING:
     from ..counting.segment_counters import DeviceTimes, Lap
+    from ..templates.device import KeptMemory
 
 _ANY_SIZE = 1 << 62
 
@@ -89,11 +91,12 @@ def _only_plans(operator: Operator) -> bool:
 
 
 class Queueable(NamedTuple):
-    """An iteration that is copied: its clock, its marks so far, and the objects that must stay alive."""
+    """An iteration that is copied: its clock, its marks so far, the objects that must stay alive, and the memory that it uses again."""
 
     times: DeviceTimes | None
     marks: list[Any]
     keep: list[object]
+    kept: KeptMemory
 
 
 class DeviceSegmentRun(SegmentRun):
@@ -105,17 +108,18 @@ class DeviceSegmentRun(SegmentRun):
         self._device = stream.device
         self._commands = stream.commands()  # recorded first, and executed together
         self._direct = segment.operators[0].operator.barrier  # the operator may queue work on the stream itself
-        self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
-        self._downloads: list[tuple[Batch, Batch]] = []  # (on the host, in device memory)
-        self._by_host: list[Batch] = []  # batches that the worker threads make
-        self._decoded: list[SplitDecode] = []  # batches of which the GPU's engines decode a part
+        # Empty tuples in place of lists, and of a set: most iterations have none of these.
+        self._uploads: Sequence[tuple[Batch, Batch]] = ()  # (in device memory, on the host)
+        self._downloads: Sequence[tuple[Batch, Batch]] = ()  # (on the host, in device memory)
+        self._by_host: Sequence[Batch] = ()  # batches that the worker threads make
+        self._decoded: Sequence[SplitDecode] = ()  # batches of which the GPU's engines decode a part
         self._made: list[DeviceBuffer] = []
         self._passing: list[DeviceBuffer] = []  # buffers that only this object knows
         self._read: list[DeviceBuffer] = []  # buffers of others that this iteration's commands use
-        self._ordered: set[int] = set()  # buffers and events (by id) that the stream already waits for
+        self._ordered: set[object] = set()  # buffers and events that the stream already waits for
         self._joint: Joint | None = None  # joins the decoders' parts; the worker threads' part is added last
         self._queueable: Queueable | None = None  # the copied plan of the iteration, if there is one
-        self._split: set[int] = set()  # address arrays (by id) whose samples also belong to other batches
+        self._split: Sequence[int] = ()  # address arrays (by id) whose samples also belong to other batches
 
     def phases(self) -> Jobs:
         self._device.enter()
@@ -141,18 +145,18 @@ class DeviceSegmentRun(SegmentRun):
         template = None if fresh or steps else templates.find(edges, self.record.batch_size)
         if template is None:
             return False
-        times, marks = self._marks(Timed.NO if lap is None else lap.timed)
+        times, marks = (None, []) if lap is None else self._marks(lap.timed)
         keep: list[object] = [self._uploads, template]
         for batch, source in self._uploads:
             keep.extend(self._copy(batch, source))
         try:
-            keep.append(template.queue(edges, self._device, self._commands, self._made, self._passing))
+            keep.append(template.queue(edges, self._device, self._commands, self._made))
         except TooLargeOutput as error:
             raise self._wrap(error.built, error.error) from error.error
         if lap is not None:
             for built in templates.rest:
                 lap.planned(built.counters)
-        self._queueable = Queueable(times, marks, keep)
+        self._queueable = Queueable(times, marks, keep, template.kept)
         return True
 
     # --- planning
@@ -162,7 +166,7 @@ class DeviceSegmentRun(SegmentRun):
             return Planned([self._moved(inputs[0], built.operator.output_device)])
         planned, by_decoders = super()._plan(built, inputs, arguments, iteration), False
         if built.hands_out_samples:
-            self._split.update(id(batch.addresses) for batch in inputs)
+            self._split = (*self._split, *[id(batch.addresses) for batch in inputs])
         if planned.steps and any(step.launches is None for step in planned.steps):
             if built.planned.spec.device != "mixed":
                 raise NotImplementedError(
@@ -172,9 +176,9 @@ class DeviceSegmentRun(SegmentRun):
             split = [step for step in planned.steps if step.hardware is not None]
             by_decoders = any(step.hardware is not None and step.hardware.lanes for step in split)
             if split:
-                self._decoded.append(SplitDecode(built, split[0], planned.outputs[0], self._rows(built)))
+                self._decoded = (*self._decoded, SplitDecode(built, split[0], planned.outputs[0], self._rows(built)))
             else:
-                self._by_host.extend(batch for batch in planned.outputs if batch.owner is None)
+                self._by_host = (*self._by_host, *[batch for batch in planned.outputs if batch.owner is None])
         planned.outputs = [self._on_device(batch) for batch in planned.outputs]
         for batch in planned.outputs:
             if batch.owner is None and batch.alias_of is None:
@@ -183,15 +187,23 @@ class DeviceSegmentRun(SegmentRun):
             self._order(planned.outputs[0])
         return planned
 
+    def _fed(self, batch: Batch) -> Batch:
+        if type(batch.owner) is not DeviceBuffer:
+            batch = self._on_device(batch)
+            if batch.owner is None and batch.alias_of is None:
+                self._find_place(batch, False)
+        self._order(batch)
+        return batch
+
     def _moved(self, source: Batch, to: str) -> Batch:
         if _is_on_device(source) == (to == "gpu"):
             return Batch.alias(source, source.shapes, source.dtype, source.layout)
         moved = Batch(source.shapes, source.dtype, source.layout, source_info=source.source_info)
         if to == "gpu":
-            self._uploads.append((moved, source))
+            self._uploads = (*self._uploads, (moved, source))
             self._to_device(moved)
         else:
-            self._downloads.append((moved, source))
+            self._downloads = (*self._downloads, (moved, source))
             moved.reserve(self._device.staging.allocate)
         return moved
 
@@ -231,8 +243,9 @@ class DeviceSegmentRun(SegmentRun):
 
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
         if self._queueable is not None:
-            self.segment.pace.without_pixels()
-            self._ran(*self._queueable)
+            copied = self._queueable
+            self._ran(copied.times, copied.marks, copied.keep)
+            copied.kept.sure = True
             return
         compiled = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of partial batches are known by now
         by_host: Steps = [(built, step) for built, step in compiled if step.launches is None and step.hardware is None]
@@ -348,6 +361,7 @@ class DeviceSegmentRun(SegmentRun):
             buffer.passed(handle, event)
         self._passing.clear()
         self._read.clear()
+        self._ordered.clear()
         self._stream.keep(event, keep)
         return event
 
@@ -356,7 +370,7 @@ class DeviceSegmentRun(SegmentRun):
         readers = self._readers()
         offered = [id(launch.offers.target) for _, launch in launches if launch.offers is not None]
         shared = {target for target in offered if readers.get(target) != 1}
-        return shared | {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
+        return shared.union([id(self.record.edges[edge].addresses) for edge in self.segment.kept], self._split)
 
     def _readers(self) -> dict[int, int]:
         """The number of operators that read each batch, by the id of its address array. A launch need not name what it reads: it may have
@@ -377,17 +391,19 @@ class DeviceSegmentRun(SegmentRun):
                 self._order(batch)
 
     def _order(self, batch: Batch) -> None:
+        ordered, stream = self._ordered, self._stream.handle
         for buffer in buffers_of(batch.memory_owner):
-            if id(buffer) in self._ordered:
+            if buffer in ordered:
                 continue
-            self._ordered.add(id(buffer))
+            ordered.add(buffer)
             if self._direct:
-                buffer.readers.add(self._stream.handle)
+                buffer.readers.add(stream)
             else:
                 self._read.append(buffer)
-            if buffer.ready is not None and buffer.stream != self._stream.handle and id(buffer.ready) not in self._ordered:
-                self._ordered.add(id(buffer.ready))
-                self._commands.wait(buffer.ready)
+            ready = buffer.ready
+            if ready is not None and buffer.stream != stream and ready not in ordered:
+                ordered.add(ready)
+                self._commands.wait(ready)
 
     def _copy(self, target: Batch, source: Batch, pinned: bool = False) -> list[object]:
         """Queue the copy of a contiguous batch to `target`. Returns the object that must stay alive until then.

@@ -52,7 +52,7 @@ class LoopThread:
 
     def is_current(self) -> bool:
         """Whether the caller is on the loop's thread."""
-        return threading.current_thread() is self._thread
+        return threading.get_ident() == self._thread.ident
 
     def call(self, function: Callable[..., object], *args: object) -> None:
         """Schedule `function` on the loop's thread. May be called from any thread."""

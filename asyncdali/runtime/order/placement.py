@@ -289,7 +289,7 @@ class OnThreads(Placement):
 
     def _makes_here(self, segment: BuiltSegment) -> bool:
         """Whether the deciding thread makes the segment: waking another one would take longer."""
-        return segment.pace.quick and self._gpu is None
+        return self._gpu is None and segment.pace.quick
 
     def _make_decisions(self) -> None:
         """Make the decisions that were requested, unless another thread does."""
@@ -364,8 +364,7 @@ class OnCaller(OnThreads):
             self._caller = 0
 
     def _makes_here(self, segment: BuiltSegment) -> bool:
-        here = segment.pace.awaited and self._decider == self._caller
-        return (segment.pace.quick or here) and self._gpu is None
+        return self._gpu is None and (segment.pace.quick or (segment.pace.awaited and self._decider == self._caller))
 
 
 class Receiving(Protocol):

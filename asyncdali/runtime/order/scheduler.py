@@ -72,8 +72,8 @@ class Scheduler:
 
     def pump(self) -> None:
         """Start every segment that may start, oldest iterations first."""
-        if self._pumping:
-            return  # a nested call (an iteration that failed immediately); the outer loop continues
+        if self._pumping or not self._records:
+            return  # a nested call (an iteration that failed immediately), where the outer loop continues; or nothing is in progress
         self._pumping = True
         try:
             self._pump()

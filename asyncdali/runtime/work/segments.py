@@ -54,9 +54,9 @@ class Remote(Protocol):
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "draws", "following", "gate", "hands_out_samples", "inputs", "is_input", "is_transfer", "keeps",
-                 "operator", "output_device", "outputs", "planned", "position", "prepares", "skips_empty", "sources",
-                 "templates")  # fmt: skip
+    __slots__ = ("arguments", "counters", "draws", "following", "gate", "hands_out_samples", "hands_over", "inputs", "is_input",
+                 "is_transfer", "keeps", "operator", "output_device", "outputs", "planned", "position", "prepares", "skips_empty",
+                 "sources", "templates")  # fmt: skip
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -68,6 +68,7 @@ class BuiltOperator:
         self.prepares = operator.prepares(operator.spec)
         self.is_transfer, self.is_input = planned.is_transfer, planned.spec.schema.role is Role.INPUT
         self.skips_empty = Trait.SEES_EMPTY not in operator.traits  # a look-up in a Flag takes 0.5 us
+        self.hands_over = Trait.HANDS_OVER in operator.traits
         self.hands_out_samples = Trait.HANDS_OUT_SAMPLES in operator.traits
         self.following = 0
         """Number of later iterations whose files it may read together with those of an iteration."""
@@ -304,7 +305,10 @@ class SegmentRun:
         """Prepare and plan operators."""
         for built in operators:
             try:
-                yield from self._one(built, steps, fresh, produced, lap)
+                if built.hands_over:
+                    self._hand_over(built, fresh, produced)
+                else:
+                    yield from self._one(built, steps, fresh, produced, lap)
             except Exception as error:
                 raise self._wrap(built, error) from error
             if lap is not None:
@@ -372,6 +376,26 @@ class SegmentRun:
         for _, batch in fresh:
             if batch.links:
                 batch.settle()
+
+    def _hand_over(self, built: BuiltOperator, fresh: Fresh, produced: dict[int, int]) -> None:
+        """Take the batch that was fed to the iteration as the output of an external input."""
+        record, name = self.record, built.planned.spec.name
+        if self.executor.progress is not None:
+            self.executor.progress(record, built)
+        fed = record.fed[name]
+        if isinstance(fed, BaseException):
+            raise fed
+        batch = self._fed(fed.handed(record.first, record.batch_size) if record.whole else fed)
+        batch.device = built.output_device
+        edge = built.outputs[0]
+        record.edges[edge] = batch
+        if batch.owner is None or batch.alias_of is not None or batch.links:
+            fresh.append((edge, batch))
+        produced[id(built.operator)] = len(batch.shapes)
+
+    def _fed(self, batch: Batch) -> Batch:
+        """A fed batch in the memory of the segment's device."""
+        return batch
 
     def _one(self, built: BuiltOperator, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> Jobs:
         """Prepare and plan one operator."""

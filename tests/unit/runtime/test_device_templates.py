@@ -304,3 +304,92 @@ def test_no_memory_for_an_output_names_its_operator(cuda, copied, monkeypatch):
     for sample, data in zip(output.as_cpu(), expected, strict=True):
         np.testing.assert_array_equal(np.array(sample), data.astype(np.float32))
     pipe.close()
+
+
+def kept_memory(pipe):
+    """The memory that the copied iterations of a pipeline with one segment keep, and the uploads of its only template."""
+    (segment,) = pipe._core.session.executor._program.segments
+    kept = segment.templates._kept_memory
+    return kept, [uploads.ready for uploads in kept._uploads.values()]
+
+
+@pytest.mark.parametrize("name", ["flip", "gaussian_blur", "normalize", "stack"])
+def test_more_addresses_than_uploads_that_are_kept(cuda, copied, monkeypatch, name):
+    """Uploads are replaced in place."""
+    assert_same(cuda, monkeypatch, OPERATORS[name], iterations=40)
+    assert copied["copies"] >= 36
+
+
+@pytest.mark.parametrize("name", ["flip", "gaussian_blur", "resize"])
+def test_addresses_that_repeat_are_uploaded_once(cuda, copied, name):
+    """The same arrays are fed, and outputs take a few blocks in turn."""
+    pipe = built(Source(cuda, kept=dict.fromkeys(range(60), 0)), OPERATORS[name])
+    try:
+        for _ in range(30):
+            pipe.run()
+        copies, allocations = cuda.calls["copy"], pipe._core.session.gpu.pool.allocations
+        for _ in range(20):
+            pipe.run()
+        assert cuda.calls["copy"] == copies
+        assert pipe._core.session.gpu.pool.allocations == allocations
+        assert copied["copies"] >= 40
+    finally:
+        pipe.close()
+
+
+def test_uploads_of_an_iteration_that_failed_are_not_used(cuda, copied):
+    """The commands before the failed one have been executed, the others have not."""
+    source = Source(cuda, kept=dict.fromkeys(range(60), 0))
+    pipe = built(source, OPERATORS["flip"])
+    try:
+        for _ in range(8):
+            pipe.run()
+        for name in ("copy", "launch", "event_record"):
+            kept, (ready,) = kept_memory(pipe)
+            ready.clear()  # the next iteration has an upload
+            cuda.fails[name] = 700
+            pipe.run()  # made before
+            assert not kept.sure
+            del cuda.fails[name]
+            with pytest.raises(RuntimeError, match="700"):
+                pipe.run()
+            (output,) = pipe.run()
+            for sample, data in zip(output.as_cpu(), source.contents(0), strict=True):
+                np.testing.assert_array_equal(np.array(sample), data[::-1, ::-1])
+            assert kept.sure and kept_memory(pipe)[1] != [ready]
+    finally:
+        pipe.close()
+
+
+def test_a_closed_pipeline_keeps_no_memory(cuda, copied):
+    pipe = built(Source(cuda), OPERATORS["resize"])
+    for _ in range(6):
+        pipe.run()
+    (kept, uploads), device = kept_memory(pipe), pipe._core.session.gpu
+    assert uploads and kept._scratch is not None and copied["copies"]
+    pipe.close()
+    assert not kept._uploads and kept._scratch is None
+    assert device.pool.held_bytes() == 0
+
+
+@pytest.mark.parametrize("failing, operator", [(0, "flip"), (1, "cast")])
+def test_a_launch_that_fails_names_its_operator(cuda, copied, monkeypatch, failing, operator):
+    pipe = built(Source(cuda), lambda x: (fn.flip(x), fn.cast(x, dtype=types.FLOAT)))
+    try:
+        for _ in range(6):
+            pipe.run()
+        before, launch, launches = copied["copies"], cuda._do_launch, []
+
+        def counted(*words):
+            launches.append(words)
+            return 700 if len(launches) == failing + 1 else launch(*words)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(cuda, "_do_launch", counted)
+            pipe.run()  # made before
+        assert copied["copies"] == before + 1
+        with pytest.raises(RuntimeError, match=rf"asyncdali.fn.{operator}[\s\S]*700"):
+            pipe.run()
+        pipe.run()
+    finally:
+        pipe.close()
