@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from ...batch import Batch
-from ...device.launch import Launch
 from ..accepts import ELEMENTS, LIKE, ONE_LESS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
-from ..moves.strided import Pieces, dense_strides, like
+from ..moves.strided import like
 
 
 @register
@@ -50,17 +47,8 @@ class ElementExtract(KernelOperator):
         refuse_where(short, lambda i: f"`element_map` contains frame {max(self._frames)} of a sequence of {int(source.shapes[i, 0])}")
         outputs, steps = [], []
         frame_bytes = np.multiply.reduce(source.shapes[:, 1:], 1) * source.itemsize
-        for frame, number in zip(self._frames, self._numbers, strict=True):
+        for number in self._numbers:
             output = like(source, source.shapes[:, 1:], source.layout[1:])
-            step = self.kernels.make_frame_copy_step(source, output, frame_bytes, number, None, None)
-            step.launches = partial(_launches, source, output, frame)
             outputs.append(output)
-            steps.append(step)
+            steps.append(self.kernels.make_frame_copy_step(source, output, frame_bytes, number, None, None))
         return Planned(outputs, steps)
-
-
-def _launches(source: Batch, output: Batch, frame: int) -> list[Launch]:
-    """One frame of each sample, for a GPU."""
-    pieces, strides = Pieces(output), dense_strides(source.shapes, source.itemsize)
-    pieces.add(source, output.shapes, strides[:, 1:], frame * strides[:, 0])
-    return pieces.launches()

@@ -1,16 +1,20 @@
-"""The compiled step that copies frames of sequences: one block of memory per frame."""
+"""The step that copies frames of sequences, on the CPU and on a GPU: one block of memory per frame."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 
 from ...batch import Batch
 from ...compiled.intrinsics import copy_bytes, load_i64
 from ...compiled.step import step
+from ...device.launch import LINE, LINES_AT_ONCE, Kernel, Launch, grid_of
 from ..base import Step, no_explanation
-from .element_extract_tables import FRAME_COPY
+from .element_extract_tables import FRAME_COPY, FRAME_COPY_CUDA
 
 at = FRAME_COPY.at
+_KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "frames")
 
 
 @step
@@ -30,8 +34,17 @@ def make_frame_copy_step(
     source: Batch, output: Batch, frame_bytes: np.ndarray, frames: np.ndarray, begins: np.ndarray | None, counts: np.ndarray | None
 ) -> Step:
     """The step for a batch; all arrays are int64. If `begins` and `counts` are None, each output has all of `frames`."""
-    table, keep = FRAME_COPY.make(
-        inputs=source.addresses, outputs=output.addresses, frames=frames, begins=0 if begins is None else begins,
-        counts=0 if counts is None else counts, count=len(frames), frame_bytes=frame_bytes,
-    )  # fmt: skip
-    return Step(frame_copy_step.address, table, no_explanation, keep=keep)
+    values = {
+        "inputs": source.addresses, "outputs": output.addresses, "frames": frames, "begins": 0 if begins is None else begins,
+        "counts": 0 if counts is None else counts, "count": len(frames), "frame_bytes": frame_bytes,
+    }  # fmt: skip
+    table, keep = FRAME_COPY.make(**values)
+    made = Step(frame_copy_step.address, table, no_explanation, keep=keep)
+
+    def launches() -> list[Launch]:
+        samples, most = len(source), len(frames) if counts is None else int(counts.max(initial=0))
+        lines = -(-int(frame_bytes.max(initial=0)) // (LINE * LINES_AT_ONCE)) + 1
+        return [Launch(_KERNEL, FRAME_COPY_CUDA.entries(**values, samples=samples, most=most), grid_of(lines, samples * most))]
+
+    made.launches = launches
+    return made

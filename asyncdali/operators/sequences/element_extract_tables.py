@@ -1,8 +1,8 @@
-"""Table of the step that copies frames of sequences."""
+"""Table of the step that copies frames of sequences: one for compiled steps and for a GPU's kernel."""
 
 from __future__ import annotations
 
-from ...compiled.tables import INPUTS, OUTPUTS, Field, Table
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
 
 FRAME_COPY = Table(
     "FRAME_COPY",
@@ -14,3 +14,5 @@ FRAME_COPY = Table(
     Field("count", "int64", "frames of each output, where `counts` is 0"),
     Field("frame_bytes", "int64[samples]", "bytes of a frame"),
 )
+
+FRAME_COPY_CUDA = FRAME_COPY.extended(SAMPLES, Field("most", "int64", "frames of the longest output"))

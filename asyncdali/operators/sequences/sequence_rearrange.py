@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
-from ...device.launch import Launch
 from ..accepts import ELEMENTS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..kernel_operator import KernelOperator, Kernels, Names
-from ..moves.strided import Pieces, dense_strides, like
+from ..moves.strided import like
 
 
 @register
@@ -46,22 +45,7 @@ class SequenceRearrange(KernelOperator):
         frames = np.concatenate([np.empty(0, np.int64), *orders]).astype(np.int64, copy=False)
         frame_bytes = np.multiply.reduce(source.shapes[:, 1:], 1) * source.itemsize
         per_sample = (np.cumsum(counts) - counts, counts) if given else (None, None)
-        step = self.kernels.make_frame_copy_step(source, output, frame_bytes, frames, *per_sample)
-        step.launches = lambda: self._launches(source, output, orders if given else orders * len(source))
-        return Planned([output], [step])
-
-    def _launches(self, source: Batch, output: Batch, orders: list[np.ndarray]) -> list[Launch]:
-        """The same for a GPU: one piece per place of a frame."""
-        pieces, strides = Pieces(output), dense_strides(source.shapes, source.itemsize)
-        frame = np.ones((len(source), 1), np.int64)
-        extents = np.concatenate([frame, source.shapes[:, 1:]], axis=1)
-        for k in range(max(map(len, orders), default=0)):
-            there = np.array([k < len(order) for order in orders])
-            index = np.array([order[k] if k < len(order) else 0 for order in orders])
-            pieces.add(
-                source, np.where(there[:, None], extents, 0), strides, index * strides[:, 0], target_offset=k * pieces.targets[:, 0]
-            )
-        return pieces.launches()
+        return Planned([output], [self.kernels.make_frame_copy_step(source, output, frame_bytes, frames, *per_sample)])
 
     def _order(self, source: Batch) -> np.ndarray:
         """The frames of all samples: a constant, checked."""

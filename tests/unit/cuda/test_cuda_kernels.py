@@ -300,6 +300,17 @@ def test_operators_that_copy_pieces():
     assert_close(*both("multi_paste", samples, "HWC", {**places, **targets}, output_size=[7, 6], dtype=types.FLOAT))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+def test_operators_that_copy_frames(dtype):
+    """Frames of any number of bytes, so that frames begin between lines; numbers of frames that differ; long and empty frames."""
+    rng = np.random.default_rng(9)
+    samples = [rng.integers(0, 99, (5, *rng.integers(1, 9, 2), 3)).astype(dtype) for _ in range(4)]
+    samples += [rng.integers(0, 99, (4, 61, 67, 3)).astype(dtype), np.empty((4, 0, 3, 3), dtype)]
+    assert_close(*both("sequence_rearrange", samples, "FHWC", new_order=[3, 0, 0, 2, 1, 3, 2]))
+    assert_close(*both("sequence_rearrange", samples, "FHWC", {"new_order": rng.integers(0, 4, (6, 9)).astype(np.int32)}))
+    assert_close(*both("element_extract", samples, "FHWC", element_map=[2]))
+
+
 @pytest.mark.slow
 def test_kernels_stay_within_their_memory():
     """All tests above run again under AddressSanitizer."""
