@@ -157,8 +157,13 @@ class TensorListGPU(_OnDevice, TensorList):
     @classmethod
     def _from_batch(cls, batch: Batch, device_id: int | None = None, stream: object = None, memory: object = HOST) -> Self:
         """A list over a placed batch of a device. `memory` is the device's counterpart of `HostMemory`."""
-        tensors = cls.__new__(cls)._on(memory, device_id, stream)
-        tensors._batch = batch
+        return cls._placed(batch, _device_number(device_id), stream_handle(stream), memory)
+
+    @classmethod
+    def _placed(cls, batch: Batch, device_id: int, stream: int | None, memory: object) -> Self:
+        """As :meth:`_from_batch`, for the number of a device and the handle of a stream."""
+        tensors = cls.__new__(cls)
+        tensors._batch, tensors._device_id, tensors._stream, tensors._memory = batch, device_id, stream, memory
         return tensors
 
     @staticmethod

@@ -19,7 +19,7 @@ gpu_list = TensorListGPU._from_batch
 
 def makers(device_id: int, memory: object) -> dict[str, Callable[[Batch], TensorListCPU | TensorListGPU]]:
     """By a batch's device, the function that makes its list: :func:`cpu_list`, or :func:`gpu_list` with these arguments."""
-    return {"cpu": cpu_list, "gpu": functools.partial(gpu_list, device_id=device_id, memory=memory)}
+    return {"cpu": cpu_list, "gpu": functools.partial(TensorListGPU._placed, device_id=max(device_id, 0), stream=None, memory=memory)}
 
 
 def made_by(tensors: TensorListCPU | TensorListGPU, moment: object) -> TensorListCPU | TensorListGPU:

@@ -47,7 +47,7 @@ class Driver(Protocol):
     """
 
     connections: int
-    array_type: type
+    array_type: type[Any]
 
     def device_count(self) -> int: ...
     def use(self, device: int) -> None: ...
@@ -126,7 +126,7 @@ class CupyDriver:
         # Calls keep the interpreter lock, because asking for a context is quicker than reacquiring the lock.
         self._library = ctypes.PyDLL("libcuda.so.1")
         self._cupy: Any = cupy
-        self.array_type: type = cupy.ndarray
+        self.array_type: type[Any] = cupy.ndarray
         if hasattr(cupy.ndarray, "_c_contiguous"):
             self._is_dense = attrgetter("_c_contiguous")
         self._runtime: Any = cupy.cuda.runtime

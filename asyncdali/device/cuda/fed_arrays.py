@@ -94,7 +94,8 @@ class FedArrays:
 
         An object per array would take half of the time in which a small batch is made.
         """
-        if type(values[0]) is not self._driver.array_type:
+        first: Any = values[0]
+        if type(first) is not self._driver.array_type:
             return None
         places = self._driver.places(values)
         kind = None if places is None else FROM_DTYPE.get(places.dtype)
@@ -106,7 +107,7 @@ class FedArrays:
             self.settle()
             source = Batch(places.shapes, kind, "", places.addresses, device="gpu")
             # All of CuPy's arrays name the current stream.
-            lender = self._named(values[0], array_interface(values[0])) if stream is None else stream
+            lender = _stream_in(first.__cuda_array_interface__) if stream is None else stream
             source.owner = self._borrowed(list(values), places.size, LEGACY_STREAM if lender is None else lender)
             if not no_copy:
                 return self._copied(source, {lender})
@@ -172,10 +173,7 @@ class FedArrays:
     def _named(self, value: object, interface: dict[str, Any] | None) -> int | None:
         if type(value).__module__.partition(".")[0] == "torch":  # torch's array interface has a version without a stream
             return int(sys.modules["torch"].cuda.current_stream(self._device.index).cuda_stream)
-        named = None if interface is None else interface.get("stream")
-        if named is None:
-            return None
-        return LEGACY_STREAM if int(named) == _LEGACY_HANDLE else int(named)
+        return None if interface is None else _stream_in(interface)
 
     def _where_they_lie(self, found: Sequence[Lent], whole: bool) -> Batch:
         """The user's memory as a batch, ordered after the earlier work of the users' streams."""
@@ -248,6 +246,12 @@ class FedArrays:
                         self._kept.append(item)
                         break
         del before, item  # without the lock, because this may run the user's finalisers
+
+
+def _stream_in(interface: dict[str, Any]) -> int | None:
+    """The stream that an array names; None: it names none."""
+    named = interface.get("stream")
+    return None if named is None else LEGACY_STREAM if named == _LEGACY_HANDLE else int(named)
 
 
 def _place(value: object) -> tuple[int, int]:
