@@ -11,7 +11,7 @@ import numbers
 import operator as _op
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class _Required:
         return "REQUIRED"
 
 
+Enumeration = TypeVar("Enumeration", bound=enum.Enum)
 REQUIRED: Any = _Required()
 """Default of an argument that must be given."""
 
@@ -59,13 +60,21 @@ def _to_int(value: Any) -> int:
     return whole
 
 
+def _member(kind: type[Enumeration], value: object) -> Enumeration:
+    """The member of a value. Values of any type that are none are TypeErrors, as in DALI."""
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise TypeError(str(error)) from None
+
+
 def _to_enum(kind: type[enum.Enum]) -> Callable[[object], object]:
     def convert(value: object) -> Any:
         if isinstance(value, str):
             wanted = [item for item in kind.__members__ if item.removeprefix("INTERP_").lower() == value.removeprefix("INTERP_").lower()]
             hint = f": types.{wanted[0]}" if wanted else ""
             raise TypeError(f"expected a member of types.{kind.__name__}{hint}")
-        return kind(value)
+        return _member(kind, value)
 
     return convert
 
@@ -74,7 +83,7 @@ def _to_dtype(value: object) -> DALIDataType:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return DALIDataType(int(value))
+        return _member(DALIDataType, int(value))
     from ..types import to_dali_type  # type names, numpy and torch types
 
     return to_dali_type(value)

@@ -83,6 +83,11 @@ CALLS = {
     "webdataset: no file": reader("webdataset", paths="/nonexistent", ext="a"),
     "mxnet: no file": reader("mxnet", path=["/nonexistent"], index_path=["/nonexistent"]),
     "nemo_asr: no file": reader("nemo_asr", manifest_filepaths=["/nonexistent"]),
+    "image_type: a list": lambda lib: lib.fn.readers.sequence(file_root="/tmp", sequence_length=1, image_type=[1, 2]),
+    "image_type: a class": lambda lib: lib.fn.decoders.image(lib.fn.external_source(samples), output_type=int),
+    "interp_type: a dictionary": lambda lib: lib.fn.resize(lib.fn.external_source(samples), size=[3.0], interp_type={"a": 1}),
+    "interp_type: a negative number": lambda lib: lib.fn.resize(lib.fn.external_source(samples), size=[3.0], interp_type=-1),
+    "dtype: a number beyond 32 bits": lambda lib: lib.fn.cast(lib.fn.external_source(samples), dtype=10**12),
     "sequence: length": reader("sequence", file_root="/tmp", sequence_length=0),
 }
 
