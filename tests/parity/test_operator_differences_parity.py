@@ -209,3 +209,27 @@ def test_nearest_pixels_beside_a_filter_in_a_region(both):  # noqa: F811
         results.append(made[:, 0, 0])
     np.testing.assert_allclose(results[0], [11.25, 23.75, 36.25, 48.75], atol=0.5)
     np.testing.assert_allclose(results[1], [23.75, 36.25, 48.75, 48.75], atol=0.5)
+
+
+def test_types_that_change_between_iterations_in_arithmetic(both):  # noqa: F811
+    """A branch without samples gives no type. DALI keeps the type of the first iteration, and misreads the operand."""
+    found = []
+    for lib in both:
+
+        @lib.top.pipeline_def(enable_conditionals=True, batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=1)
+        def graph(lib=lib):
+            turns = iter(range(9))
+            condition = lib.fn.external_source(lambda: [np.bool_(next(turns) % 2)])
+            x = lib.fn.external_source(lambda: [np.uint8([1, 2])])
+            if condition:
+                y = lib.fn.cast(x, dtype=lib.types.FLOAT)
+            else:
+                y = x
+            return y + 1
+
+        pipe = graph()
+        pipe.build()
+        found.append([np.array(pipe.run()[0].at(0)) for _ in range(2)])
+    ours, theirs = found
+    assert [a.dtype for a in ours] == [np.int32, np.float32] and [a.tolist() for a in ours] == [[2, 3]] * 2
+    assert theirs[1].dtype == np.int32 and theirs[1].tolist() != [2, 3]
