@@ -78,7 +78,9 @@ def test_whole_batches_wait_for_the_producers_pixels():
 
     def run(out, a):
         for k in range(len(a)):
-            out[k][:] = a[k] + a[0][0, 0]
+            for row in range(a[k].shape[0]):
+                for column in range(a[k].shape[1]):
+                    out[k][row, column] = a[k][row, column] + a[0][0, 0]
 
     pipe = pipeline_of(lambda: numba_function(source() * 2 + 1, run_fn=run, batch_processing=True, **same()), batch_size=2)
     pipe.run()
@@ -89,7 +91,7 @@ def test_an_exception_names_the_sample():
     def run(out, a):
         if a.shape[0] == 1:
             raise ValueError("short")
-        out[:] = a
+        out[0, 0] = a[0, 0]
 
     pipe = pipeline_of(lambda: numba_function(source(), run_fn=run, **same()), batch_size=2)
     with pytest.raises(RuntimeError, match=r"(?s)iteration 0, sample 1.*run_fn.*exception"):
