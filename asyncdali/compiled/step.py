@@ -157,7 +157,7 @@ class Compiled:
     that it uses. Operators do this in their constructor, because compilation belongs to ``build()`` and not to a worker thread.
     """
 
-    __slots__ = ("_address", "_call", "_count", "_function", "_held", "_keep", "_variant", "brief")
+    __slots__ = ("_address", "_call", "_count", "_function", "_keep", "_variant", "brief", "held")
 
     def __init__(
         self, function: Callable[..., object], argument_count: int, variant: tuple[object, ...] | None = None, brief: bool = False
@@ -167,7 +167,9 @@ class Compiled:
         self._variant = variant
         self._count = argument_count
         self._address = 0
-        self._call = self._held = self._first_call
+        self._call: Callable[..., int] = self._first_call
+        self.held: Callable[..., int] = self._first_call
+        """Call it with the GIL held, for a call that takes microseconds this time."""
         self._keep = None
 
     @property
@@ -189,10 +191,10 @@ class Compiled:
 
     @property
     def held_entry(self) -> Callable[..., int]:
-        """As :attr:`entry`, of :meth:`held`."""
+        """As :attr:`entry`, of :attr:`held`."""
         if not self.address:
             raise waiting.NotCompiled
-        return self._held
+        return self.held
 
     @property
     def name(self) -> str:
@@ -230,8 +232,8 @@ class Compiled:
             if keep.keep is not None:
                 history.append(Made(self.name, time.perf_counter() - began, progress.is_expected()))
             arguments = [ctypes.c_int64] * self._count
-            self._held = ctypes.PYFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
-            self._call = self._held if self.brief else ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
+            self.held = ctypes.PYFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
+            self._call = self.held if self.brief else ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(keep.address)
             self._keep = keep.keep
             self._address = keep.address
 
@@ -242,10 +244,6 @@ class Compiled:
 
     def __call__(self, *args: int) -> int:
         return self._call(*args)
-
-    def held(self, *args: int) -> int:
-        """Call it with the GIL held, for a call that takes microseconds this time."""
-        return self._held(*args)
 
 
 class _Missing(threading.local):

@@ -188,15 +188,15 @@ class Brick:
                 try:
                     template.took = self._compute(engine, template.job_for(edges, positions, engine.allocate, False))
                 except TooLargeOutput as failure:
-                    raise self._failed(self.operators[0], edges, failure.error) from failure.error
+                    raise self.failed(self.operators[0], edges, failure.error) from failure.error
                 except Exception as error:
-                    raise self._failed(self.operators[0], edges, error) from error
+                    raise self.failed(self.operators[0], edges, error) from error
                 return [edges[edge] for edge in self.plan.outputs]
         for built in self.operators:
             try:
                 self._one(engine, built, edges, count, position, index)
             except Exception as error:
-                raise self._failed(built, edges, error) from error
+                raise self.failed(built, edges, error) from error
         return [edges[edge] for edge in self.plan.outputs]
 
     def _one(self, engine: BrickEngine, built: BuiltOperator, edges: list[Any], count: int, position: object, index: int) -> None:
@@ -206,7 +206,7 @@ class Brick:
         named = {name: edges[edge] for name, edge in built.arguments}
         leader = inputs[0] if inputs else next(iter(named.values())) if named else None
         samples = count if leader is None else len(leader.shapes)
-        rows = branches.rows_of(built, edges)
+        rows = None if leader is None else branches.rows_of(built, edges)
         if rows is not None and not samples and built.skips_empty:
             for edge in built.outputs:
                 edges[edge] = branches.nothing(rows)
@@ -258,7 +258,7 @@ class Brick:
         job.raise_error()
         return took
 
-    def _failed(self, built: BuiltOperator, edges: list[Any], error: Exception) -> BaseException:
+    def failed(self, built: BuiltOperator, edges: list[Any], error: Exception) -> BaseException:
         """The error for the user: it names operator, sample and file."""
         source = None
         if isinstance(error, TooLarge) and error.sample is not None:

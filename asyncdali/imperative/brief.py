@@ -6,6 +6,7 @@ it up, and run the template (``runtime/templates/brief.py``) on the calling thre
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..batch import Batch as Samples
 from ..device.threads import WorkerState
+from ..operators.base import Arguments, Iteration
 from ..runtime.templates.keys import part_of
 from . import bricks
 from .bricks import Brick, results
@@ -87,12 +89,33 @@ class _BriefCall:
         return results(self._brick, [result._of(samples, kind) for samples, kind in zip(outputs, self._kinds, strict=True)])
 
 
+class _DrawnCall:
+    """A call of a random operator without inputs, as it is made again: the operator draws while it plans, and has no steps."""
+
+    __slots__ = ("_arguments", "_brick", "_built", "_count", "_kinds", "_result")
+
+    def __init__(self, brick: Brick, count: int, is_batch: bool, made: Sequence[Samples]):
+        (self._built,) = brick.operators
+        self._brick, self._count, self._arguments = brick, count, Arguments(self._built.planned.spec, {}, count)
+        self._result: type[DynamicValue] = Batch if is_batch else Tensor
+        self._kinds = [kinds_of_all.of(samples, is_batch) for samples in made]
+
+    def made(self, position: object) -> Any:
+        """The results for a position of the stream. Raises the operator's error."""
+        built, result = self._built, self._result
+        try:
+            planned = built.operator.plan([], self._arguments, Iteration(0, self._count, {}, None, position))
+        except Exception as error:
+            raise self._brick.failed(built, [], error) from error
+        return results(self._brick, [result._of(samples, kind) for samples, kind in zip(planned.outputs, self._kinds, strict=True)])
+
+
 class BriefCalls:
     """The brief calls of an engine, at most ``bricks.MOST``. Threads share them."""
 
     def __init__(self, allocate: Callable[[int], np.ndarray]):
         self._allocate = allocate
-        self._known: dict[Hashable, _BriefCall] = {}
+        self._known: dict[Hashable, Any] = {}
         self._lock = threading.Lock()
 
     def made(
@@ -119,6 +142,25 @@ class BriefCalls:
             return None
         return call.made(held, self._allocate, thread)
 
+    def drawn(self, key: Hashable) -> _DrawnCall | None:
+        """The call of a random operator without inputs, if it is remembered."""
+        try:
+            return self._known.get(key)
+        except TypeError:
+            return None
+
+    def remember_draw(self, key: Hashable, brick: Brick, count: int, is_batch: bool, made: Sequence[Samples]) -> None:
+        """A call of a random operator without inputs was computed."""
+        known = all(samples.values is not None and samples.reused_memory is False for samples in made)
+        if known and len(brick.operators) == 1 and brick.operators[0].operator.instant and not brick.operators[0].prepares:
+            self._keep(key, _DrawnCall(brick, count, is_batch, made))
+
+    def _keep(self, key: Hashable, call: Any) -> None:
+        with contextlib.suppress(TypeError), self._lock:  # lists in lists have no hash
+            if len(self._known) >= bricks.MOST:
+                self._known = {}
+            self._known[key] = call
+
     def remember(
         self, key: Hashable, brick: Brick, values: Sequence[DynamicValue | None], given: Sequence[Samples], count: int, is_batch: bool,
         made: Sequence[Samples],
@@ -133,7 +175,4 @@ class BriefCalls:
                 numbers.append((k, samples))
             elif value._held is not samples:
                 return  # a Tensor beside a Batch
-        with self._lock:
-            if len(self._known) >= bricks.MOST:
-                self._known = {}
-            self._known[key] = _BriefCall(brick, template, numbers, is_batch, made)
+        self._keep(key, _BriefCall(brick, template, numbers, is_batch, made))

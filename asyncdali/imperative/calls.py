@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import logging
 import math
 import operator
@@ -110,10 +111,17 @@ def call(
     parts = _parts(arguments, named)
     kinds: list[Kind] = []
     mode = EvalMode.current() if thread.modes else EvalMode.eager
-    if batch_size is wanted_device is rng is None and not (named or mode is EvalMode.deferred or thread.loops or function.random):
-        made = engine.brief.made(function, parts, inputs, kinds, thread.state)
-        if made is not None:
-            return made
+    drawn = None
+    if not (wanted_device is not None or named or mode is EvalMode.deferred or thread.loops):
+        if function.random and not inputs:
+            drawn = function, batch_size, batch_size.__class__, *parts
+            known_draw = engine.brief.drawn(drawn)
+            if known_draw is not None:
+                return known_draw.made(stream_for(rng, function.path))
+        elif batch_size is rng is None and not function.random:
+            made = engine.brief.made(function, parts, inputs, kinds, thread.state)
+            if made is not None:
+                return made
     schema, values = function.schema, list(inputs)
     while len(values) > function.fewest and values[-1] is None:
         values.pop()
@@ -146,7 +154,7 @@ def call(
         key = (schema.name, place, number, _key(constants), tuple(named), tuple(where))
         if place != "cpu":
             engine = gpu_engine(number) or engine
-        brick = engine.bricks.find(key, lambda: _brick(engine, function, place, constants, tuple(named), where))
+        brick = engine.bricks.find(key, functools.partial(_brick, engine, function, place, constants, tuple(named), where))
         if known is not None and place == "cpu" and _is_repeatable(arguments, constants, given, named):
             engine.bricks.remember(known, brick)
     for name, value in named.items():
@@ -161,12 +169,8 @@ def call(
     data = [*values, *named.values()]
     kind = Batch if is_batch else Tensor
     if mode is EvalMode.deferred and not external and not any(map(is_external, data)):
-
-        def compute() -> list[Samples]:
-            return finished(brick, brick.run(engine, _placed(data, where, number, count, is_batch), count, position))
-
-        outputs = _known_outputs(brick, values, None if function.needs_batch else count)
-        return _later(brick, kind, compute, outputs)
+        compute = functools.partial(_computed, LoopCall(brick, engine, data, count, is_batch, position), where, number)
+        return _later(brick, kind, compute, _known_outputs(brick, values, None if function.needs_batch else count))
     loop = current_loop() if thread.loops else None
     if loop is not None and place == "cpu" and (loop.asked or mode is EvalMode.eager) and on_cpu(data):
         generator = None if position is None else get_default_rng() if rng is None else rng
@@ -176,11 +180,21 @@ def call(
     made = finished(brick, brick.run(engine, placed, count, position))
     if kinds and is_checked:
         engine.brief.remember((function, *parts, *kinds), brick, values, placed, count, is_batch, made)
+    elif drawn is not None and is_checked:
+        engine.brief.remember_draw(drawn, brick, count, is_batch, made)
     return results(brick, [kind._of(samples) for samples in made])
 
 
+def _computed(given: LoopCall, where: Sequence[str] | None, number: int) -> list[Samples]:
+    """The outputs of a call, later. `where`, `number`: see :func:`_placed`."""
+    data = _placed(given.data, where, number, given.samples, given.is_batch)
+    return finished(given.brick, given.brick.run(given.engine, data, given.samples, given.position))
+
+
 def _placed(data: Sequence[DynamicValue], where: Sequence[str] | None, number: int, count: int, is_batch: bool) -> list[Samples]:
-    """The samples of the inputs of a call. `where`: the devices of the first ones; others are on the CPU, where all are if it is None."""
+    """The samples of the inputs of a call. `number`: of the GPU.
+
+    `where`: the devices of the first ones. Others are on the CPU, where all are if it is None."""
     given = []
     for k, value in enumerate(data):
         samples = value._samples()

@@ -173,6 +173,44 @@ def test_threads_of_the_user_call_at_the_same_time(calls: Any) -> None:
     assert not wrong
 
 
+DRAWS = {
+    "uniform": lambda **given: ndd.random.uniform(range=[2.0, 3.0], **given),
+    "values": lambda **given: ndd.random.uniform(values=[1.0, 0.0, -0.0], dtype=ndd.float32, **given),
+    "shape": lambda **given: ndd.random.normal(mean=3.0, shape=[2, 3], **given),
+    "coin": lambda **given: ndd.random.coin_flip(probability=0.3, **given),
+}
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 4])
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_equal_those_of_planned_calls(calls: Any, name: str, batch_size: int | None) -> None:
+    given = {} if batch_size is None else {"batch_size": batch_size}
+    rng, other = ndd.random.RNG(5), ndd.random.RNG(5)
+    for _ in range(6):
+        made = DRAWS[name](rng=rng, **given)
+        with EvalContext(num_threads=1):  # another table
+            expected = DRAWS[name](rng=other, **given)
+        assert type(made) is type(expected) and made.shape == expected.shape and made.dtype == expected.dtype
+        assert isinstance(made, ndd.Tensor) == (batch_size is None)
+        for one, two in [(made, expected)] if batch_size is None else zip(made.tensors, expected.tensors, strict=True):
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
+        assert rng.state == other.state
+    if name in ("uniform", "coin"):
+        assert len(calls._known) == 1
+
+
+def test_draws_of_other_sizes_and_wrong_ones_are_not_mixed_up(calls: Any) -> None:
+    for _ in range(3):
+        assert ndd.random.uniform(range=[0.0, 1.0], batch_size=1).batch_size == 1
+        assert isinstance(ndd.random.uniform(range=[0.0, 1.0]), ndd.Tensor)
+        with pytest.raises(TypeError, match="batch_size is an integer"):
+            ndd.random.uniform(range=[0.0, 1.0], batch_size=True)
+        with pytest.raises(ValueError, match=r"must be an ndd.random.RNG"):
+            ndd.random.uniform(range=[0.0, 1.0], rng=3)
+        with pytest.raises(ValueError, match="range"):
+            ndd.random.uniform(range=[1.0, 0.0])
+
+
 def test_files_of_samples_are_those_of_the_inputs(calls: Any) -> None:
     for name in ("first", "second"):
         x = ndd.batch(PICTURES[:1], layout="HWC")
