@@ -14,7 +14,7 @@ from PIL import Image
 import asyncdali.dynamic as ndd
 from asyncdali.codecs.jpeg import jpeg_kernels
 from asyncdali.imperative import bricks, captures, fused, loops
-from asyncdali.runtime.work import immediate
+from asyncdali.runtime.work import call_placement
 
 pytestmark = pytest.mark.filterwarnings("ignore:capture")
 
@@ -629,13 +629,13 @@ def test_steps_that_are_alike_share_their_graphs(files, monkeypatch):
 def test_the_threads_of_the_context_compute_the_pixels_of_a_loop(photographs, monkeypatch, threads):
     """Threads that compute ahead only plan, as a pipeline's stage thread does."""
     jobs = []
-    finish = immediate._finish
+    finish = call_placement._finish
 
     def noted(job, helpers, state, most=None):
         jobs.append((job.is_pixels, helpers.count, state))
         finish(job, helpers, state, most)
 
-    monkeypatch.setattr(immediate, "_finish", noted)
+    monkeypatch.setattr(call_placement, "_finish", noted)
     with ndd.EvalContext(num_threads=threads):
         run(photographs, training, True, epochs=3)
     end_of_threads()
