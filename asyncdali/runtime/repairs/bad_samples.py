@@ -61,6 +61,7 @@ class _Host:
     memory = None
     progress = None
     one_at_a_time = True
+    continuations = None
 
     def __init__(self, allocate: Callable[[int], np.ndarray]):
         self.allocate = allocate
