@@ -34,6 +34,8 @@ class Joint:
         self.address = address_of(self.table)
         self.zeros: list[int] = []
         """Places and bytes that are 0 if the jobs have succeeded, in turn."""
+        self.keep: object = None
+        """Keeps arrays alive that the last thread to end reads."""
         self.brief = True
         """Whether the commands neither wait nor take long."""
         self._jobs: list[CompiledWork] = []

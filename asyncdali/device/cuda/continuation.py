@@ -53,7 +53,7 @@ class Continuation:
         self._table = joint.table
         self._gate = np.zeros(GATE.words, np.int64)
         gate.make(address_of(self._gate))
-        self._keep: tuple[np.ndarray, ...] = ()
+        self._commands = np.empty(0, np.int64)
         self._rest: np.ndarray | None = None
         self._failure: DriverError | None = None
         self._executed = 0  # parts that were executed
@@ -95,7 +95,8 @@ class Continuation:
         for event in self._events:
             waits += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=event.handle)
         behind = table_of(waits)
-        self._keep = commands, zeros, behind
+        self._commands = commands
+        self._joint.keep = commands, zeros, behind, self._gate
         begin, after = address_of(commands), address_of(behind)
         table, word = self._table, _word
         table[word.perform], table[word.driver] = function, driver
@@ -117,7 +118,7 @@ class Continuation:
         if state == joints.EXECUTED:
             self._executed = len(self._parts)
         else:
-            self._fails(self._device.driver.failure(self._keep[0], int(self._table[_word.result])), 0)
+            self._fails(self._device.driver.failure(self._commands, int(self._table[_word.result])), 0)
         return True
 
     def _fails(self, error: DriverError, first: int) -> None:
@@ -154,7 +155,7 @@ class Continuation:
     def end(self) -> None:
         """The commands were executed, or will not be."""
         self._over = True
-        self._words, self._events, self._keep = [], [], ()
+        self._words = []  # a call of ``run()`` may still execute the commands behind the gate
         self._make_calls()
 
     # --- as an event

@@ -142,6 +142,29 @@ def test_a_caller_does_the_bookkeeping(nvjpeg, expected, monkeypatch):
             finish(one)
 
 
+def test_a_caller_that_comes_to_the_gate_late(nvjpeg):
+    """Another thread has done the bookkeeping. The commands behind the gate are still there."""
+    gates, found = [], []
+    close = Continuation.close
+
+    def noted(self):
+        gates.append(self)
+        close(self)
+
+    with pytest.MonkeyPatch.context() as patch, training("mixed", hw_decoder_load=0.5) as pipe:
+        patch.setattr(Continuation, "close", noted)
+        outputs(pipe)
+        pipe._core.session.wait_all()
+        wait_until(lambda: all(one.is_over() for one in gates))
+        gc.collect()
+        with pipe._core.session.gpu.entered():
+            for one in gates:
+                before = nvjpeg.driver.calls["event_synchronize"]
+                assert one.pass_gate(1.0, complete=True)
+                found.append(nvjpeg.driver.calls["event_synchronize"] - before)
+    assert set(found) == {1}  # both outputs are behind one event
+
+
 @pytest.mark.parametrize("status", [3, 6])
 def test_a_decoder_that_fails(nvjpeg, expected, executed, status):
     """Nothing is executed behind a failed decoder. The CPU decodes, and the launches of both segments follow."""
