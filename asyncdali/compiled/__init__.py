@@ -37,7 +37,6 @@ From a function to machine code::
     gate.py             A gate at which one thread waits without the interpreter
     intrinsics.py       Functions that Numba lacks for kernels on raw addresses
     job_tables.py       Tables of the driver: a job, the counts of a job, and a thread's record
-    joint.py            The end of jobs that are reported together: the thread that ends last executes commands
     kernel_keys.py      A digest of everything that a compiled kernel depends on
     kernel_store.py     The folder of compiled kernels: its place, its owner, its size, and how to empty it
     kinds.py            Types and functions for kernels, declared without Numba

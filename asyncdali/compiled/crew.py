@@ -25,7 +25,6 @@ import numpy as np
 from . import kinds
 from .intrinsics import call2, fetch_add, load_i64, store_i64
 from .job_tables import CREW, FLAGS, JOB, THREAD
-from .joint import ended
 from .step import compiled, inlined
 
 END, CALL, GROW, OVER, RECALLED = range(5)
@@ -148,12 +147,11 @@ def serve(crew, thread):
                 _broadcast(crew + _left)
             elif joint != 0 and fetch_add(joint, -1) > 1:
                 continue  # another job of the joint ends later and reports both; this job may be gone by now
+            elif report == 0:
+                _unlock(crew + _mutex)
+                return job | OVER
             else:
                 _unlock(crew + _mutex)
-                if joint != 0:
-                    ended(joint)
-                if report == 0:
-                    return job | OVER
                 store_i64(job + job_at.crew_call, 2)
                 _append(report, job, 1)
                 _lock(crew + _mutex)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from . import kinds
 from .intrinsics import call3, load_i64, store_i64
 from .job_tables import GATE
-from .step import compiled, inlined
+from .step import compiled
 
 gate_at = GATE.at
 _mutex, _wake, _attribute, _deadline = gate_at.mutex_0, gate_at.wake_0, gate_at.attribute, gate_at.deadline_0
@@ -34,8 +34,8 @@ def make(gate):
     return 0
 
 
-@inlined
-def opened(gate, begin, end):
+@compiled(3, brief=True)
+def open_gate(gate, begin, end):
     """Open the gate. The waiting thread then executes the commands from `begin` to `end`."""
     _lock(gate + _mutex)
     store_i64(gate + gate_at.begin, begin)
@@ -43,26 +43,18 @@ def opened(gate, begin, end):
     store_i64(gate + gate_at.open, 1)
     _signal(gate + _wake)
     _unlock(gate + _mutex)
-
-
-@compiled(3, brief=True)
-def open_gate(gate, begin, end):
-    """:func:`opened`."""
-    opened(gate, begin, end)
     return 0
 
 
 @compiled(3)
 def pass_gate(gate, perform, driver):
-    """Wait until the gate is open, then call ``perform(driver, begin, end)``, unless `perform` is 0. Returns :data:`DONE` if that gave 0,
-    else :data:`FAILED`; :data:`LATE` at the gate's deadline."""
+    """Wait until the gate is open, then call ``perform(driver, begin, end)``. Returns :data:`DONE` if that gave 0, else :data:`FAILED`;
+    :data:`LATE` at the gate's deadline."""
     _lock(gate + _mutex)
     while load_i64(gate + gate_at.open) == 0:
         if _wait_until(gate + _wake, gate + _mutex, gate + _deadline) != 0 and load_i64(gate + gate_at.open) == 0:
             _unlock(gate + _mutex)
             return LATE
     _unlock(gate + _mutex)
-    if perform == 0:
-        return DONE
     failed = call3(perform, driver, load_i64(gate + gate_at.begin), load_i64(gate + gate_at.end))
     return FAILED if failed else DONE

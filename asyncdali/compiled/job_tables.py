@@ -44,7 +44,7 @@ JOB = Table(
     Field("crew_over", "int64", "1: a thread has found no sample left, so no other thread begins"),
     Field("crew_waits", "int64", "1: a thread outside of the crew waits for the end and reports it"),
     Field("crew_report", "CREW", "the crew whose thread reports the end; 0: the thread that leaves last does so itself"),
-    Field("crew_joint", "JOINT", "the jobs that are reported together; 0: reported alone"),
+    Field("crew_joint", "address", "of the number of jobs that are reported together and have not ended; 0: reported alone"),
     Field("crew_call", "int64", "1: a call of Python, with only the words of the crew; 2: an end to be reported"),
 )
 CREW = Table(
@@ -75,24 +75,6 @@ GATE = Table(
     Field("end", "address", "behind these commands"),
 )
 """A gate at which a thread waits (:mod:`.gate`)."""
-
-JOINT = Table(
-    "JOINT",
-    Field("left", "int64", "jobs that have not ended; threads subtract from it"),
-    Field("perform", "address", "of the function that executes commands: perform(driver, begin, end) -> result; 0: there are none"),
-    Field("driver", "address", "first argument of the function"),
-    Field("begin", "address", "of the commands"),
-    Field("end", "address", "behind the commands"),
-    Field("zeros", "address", "of int64[checks, 2]: places and bytes that are 0 if all jobs have succeeded"),
-    Field("checks", "int64", "number of these places"),
-    Field("stop", "int64", "not 0: the commands are not executed"),
-    Field("state", "int64", "0: the commands were not executed, 1: all were, 2: one of them failed"),
-    Field("result", "int64", "of the function"),
-    Field("gate", "GATE", "opened afterwards"),
-    Field("waits", "address", "of the commands to execute behind the gate"),
-    Field("waits_end", "address", "behind these commands"),
-)
-"""Jobs that are reported together, and commands that the thread executes that ends last (:mod:`.joint`)."""
 
 WATCH = Table(
     "WATCH",

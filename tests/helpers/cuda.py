@@ -33,7 +33,7 @@ _POISON = 0xDD
 _COMMANDS = {
     tables.WAIT: "stream_wait", tables.RECORD: "event_record", tables.COPY: "copy", tables.LAUNCH: "launch",
     tables.LAUNCH_EACH: "launch_each", tables.CALL: "call", tables.SYNCHRONIZE: "event_synchronize",
-    tables.QUERY: "event_query", tables.ENTER: "enter",
+    tables.QUERY: "event_query",
 }  # fmt: skip
 
 
@@ -109,9 +109,6 @@ class StandIn:
 
     def restore(self, context: int) -> None:
         self._chosen.device = context - 1 if context else None
-
-    def _do_enter(self, context: int) -> None:
-        self.restore(context)
 
     def properties(self, device: int) -> dict[str, Any]:
         return {"name": "stand-in", "memory": self._limit, "capability": (9, 0)}

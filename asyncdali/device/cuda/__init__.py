@@ -10,7 +10,6 @@ Only `driver.py` calls CuPy and CUDA; all other code uses addresses and handles.
     code_cache.py      Machine code of CUDA kernels on disk
     command_tables.py  Commands for CUDA's driver: one table per kind
     compiler.py        CUDA sources to machine code, by NVRTC
-    continuation.py    The commands of an iteration behind its decoded pictures, recorded while they are decoded
     device.py          The CUDA device: streams, events, memory, launches
     fed_arrays.py      The user's device memory as batches of a pipeline
     fusion.py          Launches that are left out, because their reader computes the pixels

@@ -17,8 +17,6 @@ from .command_tables import (
     COPY,
     COPY_COMMAND,
     DRIVER_CALLS,
-    ENTER,
-    ENTER_COMMAND,
     LAUNCH,
     LAUNCH_COMMAND,
     LAUNCH_EACH_COMMAND,
@@ -36,7 +34,7 @@ from .command_tables import (
 calls, performing, job_at = DRIVER_CALLS.at, PERFORM.at, JOB.at
 wait, record, copy = WAIT_COMMAND.at, RECORD_COMMAND.at, COPY_COMMAND.at
 launch, launch_each, call, synchronize = LAUNCH_COMMAND.at, LAUNCH_EACH_COMMAND.at, CALL_COMMAND.at, SYNCHRONIZE_COMMAND.at
-query, enter = QUERY_COMMAND.at, ENTER_COMMAND.at
+query = QUERY_COMMAND.at
 
 
 def _call_of(*bits: int) -> Any:
@@ -76,8 +74,8 @@ def _launch_kernel(typingctx, call, function, grid_x, grid_y, grid_z, block_x, b
 
 
 @intrinsic
-def _handle_call(typingctx, function, handle):
-    """cuEventSynchronize, cuEventQuery, cuCtxSetCurrent."""
+def _event_call(typingctx, function, event):
+    """cuEventSynchronize, cuEventQuery."""
     return _call_of(64)
 
 
@@ -118,14 +116,11 @@ def perform(driver, begin, end):
             )  # fmt: skip
             at += launch.size
         elif kind == SYNCHRONIZE:
-            status = _handle_call(load_i64(driver + calls.cuEventSynchronize), load_i64(at + synchronize.event))
+            status = _event_call(load_i64(driver + calls.cuEventSynchronize), load_i64(at + synchronize.event))
             at += synchronize.size
         elif kind == QUERY:
-            status = _handle_call(load_i64(driver + calls.cuEventQuery), load_i64(at + query.event))
+            status = _event_call(load_i64(driver + calls.cuEventQuery), load_i64(at + query.event))
             at += query.size
-        elif kind == ENTER:
-            status = _handle_call(load_i64(driver + calls.cuCtxSetCurrent), load_i64(at + enter.context))
-            at += enter.size
         elif kind == CALL:
             status = _call(
                 load_i64(at + call.function), load_i64(at + call.argument_a), load_i64(at + call.argument_b),

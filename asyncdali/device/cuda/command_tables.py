@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiled.tables import Field, Table
 
-WAIT, RECORD, COPY, LAUNCH, LAUNCH_EACH, CALL, SYNCHRONIZE, QUERY, ENTER = range(9)
+WAIT, RECORD, COPY, LAUNCH, LAUNCH_EACH, CALL, SYNCHRONIZE, QUERY = range(8)
 """Kinds of commands."""
 
 DRIVER_CALLS = Table(
@@ -15,13 +15,12 @@ DRIVER_CALLS = Table(
     Field("cuLaunchKernel", "address", "of the driver's function"),
     Field("cuEventSynchronize", "address", "of the driver's function"),
     Field("cuEventQuery", "address", "of the driver's function"),
-    Field("cuCtxSetCurrent", "address", "of the driver's function"),
 )
 """The names of the driver's functions. Streams and events that CuPy makes with CUDA's runtime are also the driver's."""
 
 CALLED = {
     WAIT: "cuStreamWaitEvent", RECORD: "cuEventRecord", COPY: "cuMemcpyAsync", LAUNCH: "cuLaunchKernel", LAUNCH_EACH: "cuLaunchKernel",
-    SYNCHRONIZE: "cuEventSynchronize", QUERY: "cuEventQuery", ENTER: "cuCtxSetCurrent",
+    SYNCHRONIZE: "cuEventSynchronize", QUERY: "cuEventQuery",
 }  # fmt: skip
 """The driver's function for each kind of command."""
 
@@ -93,11 +92,8 @@ SYNCHRONIZE_COMMAND = Table("SYNCHRONIZE_COMMAND", _KIND, _EVENT)
 QUERY_COMMAND = Table("QUERY_COMMAND", _KIND, _EVENT)
 """The host asks for the event. The status is not 0 if it has not been reached."""
 
-ENTER_COMMAND = Table("ENTER_COMMAND", _KIND, Field("context", "CUcontext", "the device's context"))
-"""The calling thread enters the device's context."""
-
 COMMANDS = {
     WAIT: WAIT_COMMAND, RECORD: RECORD_COMMAND, COPY: COPY_COMMAND, LAUNCH: LAUNCH_COMMAND, LAUNCH_EACH: LAUNCH_EACH_COMMAND,
-    CALL: CALL_COMMAND, SYNCHRONIZE: SYNCHRONIZE_COMMAND, QUERY: QUERY_COMMAND, ENTER: ENTER_COMMAND,
+    CALL: CALL_COMMAND, SYNCHRONIZE: SYNCHRONIZE_COMMAND, QUERY: QUERY_COMMAND,
 }  # fmt: skip
 """The tables by kind."""

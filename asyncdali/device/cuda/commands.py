@@ -44,17 +44,6 @@ class RecordedCommands(NamedTuple):
     commands: int
 
 
-class TakenCommands(NamedTuple):
-    """Commands that were taken from a list: their words, objects to keep alive, buffers behind the events of their memory, owners by
-    position, and whether they are brief."""
-
-    words: list[int]
-    kept: list[object]
-    buffers: list[DeviceBuffer]
-    owners: list[tuple[int, object]]
-    brief: bool
-
-
 class Commands:
     """Commands for one stream (its handle), in order. Not thread-safe.
 
@@ -180,13 +169,6 @@ class Commands:
             buffer.stream_is_behind()
         del kept
 
-    def take(self) -> TakenCommands:
-        """The commands, to be executed later in place of :meth:`perform`. The list is empty then."""
-        taken = TakenCommands(self._words, self._kept, self._buffers, self._owners, self._brief and self._count <= _FEW_COMMANDS)
-        self._words, self._kept, self._buffers, self._owners, self._calls = [], [], [], [], []
-        self._brief, self._count = True, 0
-        return taken
-
     def perform_on(
         self, threads: WorkerThreads, settled: CudaEvent, done: Callable[[Exception | None], None], joint: Joint | None = None
     ) -> None:
@@ -250,7 +232,6 @@ class _Performed:
     def join(self, joint: Joint) -> None:
         """Report this job together with other jobs. Called before the job is submitted."""
         self.joint, self._block[JOB.word.crew_joint] = joint, joint.address
-        joint.zeros += (address_of(self._table) + 8 * tables.PERFORM.word.result, 8)
 
     def report_to(self, crew: int) -> None:
         """Called before the job is submitted: another crew reports its end."""

@@ -208,10 +208,6 @@ class DeviceBuffer(BlockOwner):
             self._behind = [item for item in self._behind if not item[1].done()]
         self._behind.append((stream, event))
 
-    def events_of_others(self) -> list[CudaEvent]:
-        """The events of the memory that its stream must wait for."""
-        return [event for stream, event in self._behind if stream != self.stream]
-
     def stream_is_behind(self) -> None:
         """The stream of the buffer will wait for the events of the memory."""
         self._behind = []

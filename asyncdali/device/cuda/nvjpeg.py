@@ -67,7 +67,7 @@ class Files(NamedTuple):
 class DecodedImages:
     """The future result of :meth:`BatchDecoder.start`.
 
-    images    IMAGE[files], of whole images;  buffer  owns their memory;  ready  the event after the work, recorded when the work is queued
+    images    IMAGE[files], of whole images;  buffer  owns their memory;  ready  the event after the work
     error     the reason if there are no images
     """
 
@@ -180,11 +180,6 @@ class _Marks:
         """`event` is behind the work on `stream`."""
         for buffer in self._passing:
             buffer.passed(stream, event)
-
-    @property
-    def zeros(self) -> tuple[int, int]:
-        """The place and the bytes that are 0 behind the batch if all pictures were decoded."""
-        return address_of(self._found), self._count
 
     def error(self) -> PicturesMissing | None:
         """The error of a batch that has ended; None if all pictures were decoded."""
@@ -308,14 +303,12 @@ class BatchDecoder:
         ready = self._device.events.new()
         commands.settle(ready)  # the marks are looked at when the work is reported
         marks.passed(state.stream, ready)
-        result.ready, result.images, result.buffer = ready, files.images, buffer
-        if joint is not None:
-            joint.zeros += marks.zeros
 
         def done(error: Exception | None) -> None:
             error = error or marks.error()
-            if error is not None:
-                result.ready = result.buffer = None
+            if error is None:
+                result.ready, result.images, result.buffer = ready, files.images, buffer
+            else:
                 self._device.settle()  # nvJPEG may still write to the targets, which the CPU fills now or which are reused
                 self._fail(result, error)
             result.over()

@@ -46,11 +46,6 @@ class SplitDecode:
         self._keeps = False  # samples are copied to the cache
 
     @property
-    def may_be_continued(self) -> bool:
-        """Whether the commands behind it may be recorded while it decodes: nothing has failed, and no picture is cached."""
-        return self._plan.kept is None and not any(images.error is not None for images in self.images)
-
-    @property
     def measures(self) -> bool:
         """Whether the time of each part is measured."""
         return self._plan.balance is not None
@@ -137,7 +132,9 @@ class SplitDecode:
         for lane, images in zip(plan.lanes, self.images):
             buffer = images.buffer
             if buffer is None or images.ready is None:  # the lane has failed
+                plan.count_refused(lane.samples)
                 continue
+            plan.count(lane)
             commands.wait(images.ready)  # even if the CPU has decoded everything again, because the lane may still write into this memory
             buffer.readers.add(commands.stream)
             keep.append(images)
@@ -175,10 +172,5 @@ class SplitDecode:
 
     def queued(self, event: CudaEvent) -> None:
         """Everything that :meth:`gather` queued is before `event`."""
-        for lane, images in zip(self._plan.lanes, self.images):
-            if images.ready is None:
-                self._plan.count_refused(lane.samples)
-            else:
-                self._plan.count(lane)
         if self._keeps and self._plan.kept is not None:
             self._plan.kept.filled(event)

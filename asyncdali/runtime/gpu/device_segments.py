@@ -8,9 +8,7 @@ make its pixels in pinned memory, and the result is uploaded.
 
 from __future__ import annotations
 
-import functools
-import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +18,6 @@ from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...compiled.places import lay_out, to_addresses
 from ...device.cuda.arrays import buffers_of
-from ...device.cuda.continuation import Continuation
 from ...device.cuda.device import CudaStream
 from ...device.cuda.driver import DriverError
 from ...device.cuda.fusion import fused
@@ -35,15 +32,13 @@ from ..order.record import Record
 from ..templates import Templates
 from ..templates.device import device_templates
 from ..templates.whole import TooLargeOutput
-from ..work.jobs import CompiledSamples, Continued, Job, Jobs, Timed, Waiting
+from ..work.jobs import CompiledSamples, Jobs, Timed, Waiting
 from ..work.segments import BuiltOperator, BuiltSegment, Fresh, Host, SegmentRun, Slots, Steps
 from .device_decoding import SplitDecode
 
 if TYPE_CHECKING:
     from ..counting.segment_counters import DeviceTimes, Lap
     from ..templates.device import KeptMemory
-
-log = logging.getLogger("asyncdali")
 
 _ANY_SIZE = 1 << 62
 
@@ -67,7 +62,6 @@ class DeviceSegment(BuiltSegment):
             self.stream = stream
         self.instant = False  # the deciding thread must not make calls that can block
         self.anywhere = all(Trait.ACTS_OUTSIDE not in built.operator.traits and not built.operator.barrier for built in operators)
-        self.continues = self.anywhere
         self.templates = None
 
     def new_run(self, record: Record, host: Host) -> SegmentRun:
@@ -97,13 +91,12 @@ def _only_plans(operator: Operator) -> bool:
 
 
 class Queueable(NamedTuple):
-    """An iteration whose commands are recorded: its clock, its marks so far, the objects that must stay alive, and the memory that it uses
-    again if it is copied."""
+    """An iteration that is copied: its clock, its marks so far, the objects that must stay alive, and the memory that it uses again."""
 
     times: DeviceTimes | None
     marks: list[Any]
     keep: list[object]
-    kept: KeptMemory | None = None
+    kept: KeptMemory
 
 
 class DeviceSegmentRun(SegmentRun):
@@ -125,10 +118,7 @@ class DeviceSegmentRun(SegmentRun):
         self._read: list[DeviceBuffer] = []  # buffers of others that this iteration's commands use
         self._ordered: set[object] = set()  # buffers and events that the stream already waits for
         self._joint: Joint | None = None  # joins the decoders' parts; the worker threads' part is added last
-        self._queueable: Queueable | None = None  # the recorded iteration, if it is copied, or recorded while pictures are decoded
-        self._event: CudaEvent | None = None  # behind the commands, if they are recorded before they can be executed
-        self._continuation: Continuation | None = None  # the commands behind the decoded pictures, from this segment on
-        self._record_later: Callable[[], None] = _nothing
+        self._queueable: Queueable | None = None  # the copied plan of the iteration, if there is one
         self._split: Sequence[int] = ()  # address arrays (by id) whose samples also belong to other batches
 
     def phases(self) -> Jobs:
@@ -152,9 +142,7 @@ class DeviceSegmentRun(SegmentRun):
     def _copied(self, templates: Templates, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> bool:
         """Make the outputs of an iteration that is copied, and record its commands."""
         edges = self.record.edges
-        if fresh or steps or self._awaited() is not None:  # kept memory is only for commands that are executed in order, and now
-            return False
-        template = templates.find(edges, self.record.batch_size)
+        template = None if fresh or steps else templates.find(edges, self.record.batch_size)
         if template is None:
             return False
         times, marks = (None, []) if lap is None else self._marks(lap.timed)
@@ -256,69 +244,29 @@ class DeviceSegmentRun(SegmentRun):
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
         if self._queueable is not None:
             copied = self._queueable
-            yield from self._ran(copied.times, copied.marks, copied.keep)
-            if copied.kept is not None:
-                copied.kept.sure = True
+            self._ran(copied.times, copied.marks, copied.keep)
+            copied.kept.sure = True
             return
         compiled = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of partial batches are known by now
         by_host: Steps = [(built, step) for built, step in compiled if step.launches is None and step.hardware is None]
         self._device.enter()  # this may be a worker thread, after Python work of an operator
         self._joint = joint = self._new_joint()
         try:
-            try:
-                for decode in self._decoded:
-                    by_host.extend(decode.start(self._device, joint))
-                if joint is not None and self._may_continue(compiled):
-                    self._continuation = Continuation(self._device, joint)
-                    self._record_later = functools.partial(self._record, self._continuation, compiled, timed)
-                yield from super()._pixels(by_host, fresh, slots, scratch, timed)
-            except BaseException:
-                if self._continuation is not None:
-                    self._continuation.stop()
-                raise
-            finally:
-                self._leave_joint()
-                for decode in self._decoded:
-                    decode.host_over()
-            yield from self._behind_decoders(compiled, fresh, slots, scratch, timed)
+            for decode in self._decoded:
+                by_host.extend(decode.start(self._device, joint))
+            yield from super()._pixels(by_host, fresh, slots, scratch, timed)
         finally:
-            if self._continuation is not None:
-                self._continuation.end()
-
-    def _behind_decoders(self, compiled: list[tuple[BuiltOperator, Step]], fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Jobs:
-        """Everything behind the decoders and the worker threads."""
+            self._leave_joint()
+            for decode in self._decoded:
+                decode.host_over()
         for decode in self._decoded:
             decoded = AllDecoded(decode.images)
             if not decoded.is_over():
                 yield Waiting(decoded)
-        self._device.enter()  # this thread finished the work last, or waited for it
-        continuation = None if self._event is None else self._continuation
-        if continuation is not None:
-            assert self._event is not None
-            if continuation.settle():
-                self._executed(continuation, 0, self._event)
-                return
-            self._record_again()
-        for decode in self._decoded:
             if decode.failed:  # a broken file fails its batch on the engines; the CPU decodes the batch, or names the broken file
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, Timed.NO)
                 decode.judge()
-        self._device.enter()
-        queueable = self._recorded(compiled, timed)
-        told = [(built, step.afterwards) for built, step in compiled if step.afterwards is not None]
-        event = yield from self._ran(queueable.times, queueable.marks, queueable.keep)
-        if continuation is not None:
-            continuation.resume()
-        if self._downloads or told:
-            yield Waiting(event)
-        for built, afterwards in told:
-            try:
-                afterwards()
-            except Exception as error:
-                raise self._wrap(built, error) from error
-
-    def _recorded(self, compiled: list[tuple[BuiltOperator, Step]], timed: Timed) -> Queueable:
-        """Record the copies and launches behind the decoders and the worker threads."""
+        self._device.enter()  # this thread finished the work last, or waited for it
         times, marks = self._marks(timed)
         keep: list[object] = [self._uploads, self._downloads, compiled]
         for batch in self._by_host:
@@ -337,73 +285,15 @@ class DeviceSegmentRun(SegmentRun):
             if step.launches is not None:
                 launches += [(built, launch) for launch in step.launches()]
         self._launch(launches + self._gathered(keep), keep)
-        return Queueable(times, marks, keep)
-
-    # --- recorded while pictures are decoded
-
-    def _may_continue(self, compiled: list[tuple[BuiltOperator, Step]]) -> bool:
-        """Whether the commands may be recorded while the pictures are decoded: they need only the decoders' success."""
-        if self.executor.continuations is None or self._awaited() is not None:
-            return False
-        plain = not self._by_host and not self._downloads and all(step.afterwards is None for _, step in compiled)
-        ready = all(decode.may_be_continued for decode in self._decoded)
-        return plain and ready and not any(map(self._is_gathered, self.segment.returned))
-
-    def _record(self, continuation: Continuation, compiled: list[tuple[BuiltOperator, Step]], timed: Timed) -> None:
-        """Record the commands, while the pictures are decoded."""
-        self._record_later = _nothing  # it refers to this object, and the cycle would keep the memory of the iteration
-        try:
-            self._queueable = queueable = self._recorded(compiled, timed)
-            if queueable.times is not None:
-                queueable.marks.append(queueable.times.mark(self._commands))
-            self._add_to(continuation)
-        except Exception as error:
-            log.debug("iteration %d is queued when it is decoded: %s", self.record.number, error)
-            self._queueable = self._event = None
-            self._record_again()
-        assert self.executor.continuations is not None
-        self.executor.continuations.close_when_planned(continuation)
-
-    def _record_again(self) -> None:
-        """Forget the recorded commands. They have not been executed."""
-        self._commands = self._stream.commands()
-        for buffer in self._made:
-            self._commands.behind(buffer, buffer.events_of_others())
-        self._passing.clear()
-        self._read.clear()
-        self._ordered.clear()
-        self._order_inputs()
-
-    def _add_to(self, continuation: Continuation) -> int | None:
-        """Add the commands to those that are executed when the pictures are decoded. Returns their number; None: it is too late."""
-        event = self._device.events.new()
-        self._commands.record(event.handle)
-        number = continuation.add(self._commands, event, bool(self.segment.returned))
-        if number is not None:
-            self._event = event
-            for buffer in self._made:
-                buffer.ready = event
-            assert self.executor.continuations is not None
-            self.executor.continuations.recorded(self, continuation)
-        return number
-
-    def _executed(self, continuation: Continuation, number: int, event: CudaEvent) -> None:
-        """The commands with this number were executed by another thread."""
-        assert self._queueable is not None
-        try:
-            continuation.check(number)
-        except DriverError as error:
-            raise self._failed(error) from None
-        self._queued(event, self._queueable.keep)
-        self._count(self._queueable.marks, event)
-
-    def _awaited(self) -> Continuation | None:
-        """The commands of other segments that must be executed before this segment's commands."""
-        recorded = self.record.recorded
-        if not recorded:
-            return None
-        found = map(recorded.get, self.segment.producers)
-        return next((one for one in found if one is not None and not one.is_over()), None)
+        told = [(built, step.afterwards) for built, step in compiled if step.afterwards is not None]
+        event = self._ran(times, marks, keep)
+        if self._downloads or told:
+            yield Waiting(event)
+        for built, afterwards in told:
+            try:
+                afterwards()
+            except Exception as error:
+                raise self._wrap(built, error) from error
 
     def _new_joint(self) -> Joint | None:
         """Reports the parts of the decoders and of the worker threads together. None: each part is reported alone.
@@ -414,24 +304,15 @@ class DeviceSegmentRun(SegmentRun):
         return Joint() if self._decoded and not traced and not any(decode.measures for decode in self._decoded) else None
 
     def _begins(self, job: CompiledSamples) -> None:
-        joint, self._joint = self._joint, None
-        if joint is None:
-            return
-        if self._continuation is None:
-            joint.replace(job)
-        else:
-            joint.add(job)
-            job.meanwhile = self._record_later
+        if self._joint is not None:
+            self._joint.replace(job)
+            self._joint = None
 
     def _leave_joint(self) -> None:
         """The worker threads have no part."""
         joint, self._joint = self._joint, None
-        if joint is None:
-            return
-        if self._continuation is None:
+        if joint is not None:
             joint.leave()
-        else:
-            self._record_later()
 
     def _launch(self, launches: Launches, keep: list[object]) -> None:
         """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator."""
@@ -452,51 +333,24 @@ class DeviceSegmentRun(SegmentRun):
         times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
         return times, [] if times is None else [times.mark(self._commands)]
 
-    def _ran(self, times: DeviceTimes | None, marks: list[Any], keep: list[object]) -> Generator[Job, None, CudaEvent]:
+    def _ran(self, times: DeviceTimes | None, marks: list[Any], keep: list[object]) -> CudaEvent:
         """Queue everything, and count it. Returns the event behind it."""
         if times is not None:
             marks.append(times.mark(self._commands))
-        continuation = self._awaited()
-        if continuation is not None:
-            self._queueable = Queueable(times, marks, keep)
-            number = self._add_to(continuation)
-            yield Continued(continuation)
-            self._device.enter()
-            if number is not None:
-                assert self._event is not None
-                self._executed(continuation, number, self._event)
-                return self._event
         event = self._queue(keep)
-        self._count(marks, event)
-        return event
-
-    def _count(self, marks: list[Any], event: CudaEvent) -> None:
         for decode in self._decoded:
             decode.queued(event)
         if self.segment.counters is not None:
             self.segment.counters.ran_on_device(marks)
+        return event
 
     def _queue(self, keep: list[object]) -> CudaEvent:
         """Queue all commands on the stream and return the event behind them."""
         try:
-            if self._event is None:
-                event: CudaEvent = self._device.events.last(self._commands)
-            else:  # other segments have recorded that they wait for this event
-                event = self._event
-                self._commands.record(event.handle)
-                self._commands.perform()
+            event: CudaEvent = self._device.events.last(self._commands)
         except DriverError as error:
-            raise self._failed(error) from None
-        self._queued(event, keep)
-        return event
-
-    def _failed(self, error: DriverError) -> BaseException:
-        """The error of a command, for the user. Its earlier commands have ended."""
-        self._stream.settle()
-        return error if error.owner is None else self._wrap(error.owner, error)
-
-    def _queued(self, event: CudaEvent, keep: list[object]) -> None:
-        """All commands are in the stream, before `event`."""
+            self._stream.settle()
+            raise (error if error.owner is None else self._wrap(error.owner, error)) from None
         handle = self._stream.handle
         for buffer in self._read:
             buffer.used(handle, event)
@@ -509,6 +363,7 @@ class DeviceSegmentRun(SegmentRun):
         self._read.clear()
         self._ordered.clear()
         self._stream.keep(event, keep)
+        return event
 
     def _stored(self, launches: Launches) -> set[int]:
         """The address arrays, by id, of batches that are needed in memory: other segments, or several operators, read them."""
@@ -571,21 +426,18 @@ class DeviceSegmentRun(SegmentRun):
         self._device.copy_samples(start, source, commands, self._passing, pinned=pinned)
         return [source.memory_owner]
 
-    def _is_gathered(self, edge: int) -> bool:
-        """Whether an output is gathered."""
-        batch = self.record.edges[edge]
-        if batch is None or not len(batch) or not _is_on_device(batch):
-            return False
-        lent = batch.reused_memory is not False and batch.reused_samples().any()  # the memory is the user's: the output is a copy
-        return bool(lent or not (batch.contiguous or (batch.shapes != batch.shapes[0]).any()))
-
     def _gathered(self, keep: list[object]) -> Launches:
         """Gather outputs whose samples are parts of several batches but could be one tensor, or that are in the user's memory.
 
         Gathering now is cheap; later the host would have to wait. Returns the launches; `keep` receives the objects that they need."""
         launches: Launches = []
-        for edge in filter(self._is_gathered, self.segment.returned):
+        for edge in self.segment.returned:
             batch = self.record.edges[edge]
+            if batch is None or not len(batch) or not _is_on_device(batch):
+                continue
+            lent = batch.reused_memory is not False and batch.reused_samples().any()  # the memory is the user's: the output is a copy
+            if not lent and (batch.contiguous or (batch.shapes != batch.shapes[0]).any()):
+                continue
             dense = Batch(batch.shapes, batch.dtype, batch.layout, device=batch.device, source_info=batch.source_info)
             dense.rows = batch.rows
             self._to_device(dense)
@@ -594,10 +446,6 @@ class DeviceSegmentRun(SegmentRun):
             keep.append(batch.memory_owner)
             self.record.edges[edge] = dense
         return launches
-
-
-def _nothing() -> None:
-    """Nothing is recorded while pictures are decoded."""
 
 
 def _is_on_device(batch: Batch) -> bool:

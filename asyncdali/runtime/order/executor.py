@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,15 +22,12 @@ from ...types import OperatorConcurrency
 from ..counting.counters import PipelineCounters
 from ..counting.memory_statistics import MemoryStatistics
 from ..work.jobs import CompiledSamples, Job, Jobs, Waiting
-from ..work.segments import BuiltOperator, BuiltSegment, Continuations, Progress, SegmentRun
+from ..work.segments import BuiltOperator, BuiltSegment, Progress, SegmentRun
 from .admission import Admission
 from .placement import Order, Placement, usual
 from .record import Record
 from .scheduler import Scheduler, assign_streams
 from .stages import CLOSING, Stages
-
-if TYPE_CHECKING:
-    from ...device.cuda.continuation import Continuation
 
 log = logging.getLogger("asyncdali")
 
@@ -200,13 +197,6 @@ class Executor:
             self._record_failure(run, error)
         self.finish_segment(run)
 
-    def _recorded(self, run: SegmentRun, continuation: Continuation) -> None:
-        if self.closed:
-            return
-        scheduler = run.record.lane
-        scheduler.recorded(run.segment, run.record, continuation)
-        scheduler.pump()
-
     def planned(self, run: SegmentRun) -> None:
         """The positions behind an iteration are known, so the next one may begin."""
         if self.closed:
@@ -232,7 +222,7 @@ class Executor:
                 record.outputs = [edges[edge] for edge in self._program.outputs]
                 if record.handed is not None:
                     record.outputs = [batch.part(*record.handed) for batch in record.outputs]
-            record.edges, record.recorded = [], {}
+            record.edges = []
             if record.error is None:
                 record.fed = {}  # a failed iteration keeps its data: it may be made again
             self.admission.leave(record)
@@ -270,19 +260,6 @@ class Executor:
                 break
             error = self._done_here(job, state)
         self._share(run, phases, job, state)
-
-    @property
-    def continuations(self) -> Continuations | None:
-        """See :class:`~..work.segments.Host`."""
-        return self if self.placement.continues else None
-
-    def recorded(self, run: SegmentRun, continuation: Continuation) -> None:
-        """See :class:`~..work.segments.Continuations`."""
-        self.placement.decide(self._recorded, run, continuation)
-
-    def close_when_planned(self, continuation: Continuation) -> None:
-        """See :class:`~..work.segments.Continuations`."""
-        self.placement.close_when_planned(continuation)
 
     def failed(self, run: SegmentRun, error: BaseException) -> None:
         """A run has ended with an error. Called on any thread."""
@@ -331,9 +308,6 @@ class Executor:
             return
         samples = job.count if isinstance(job, CompiledSamples) else self.stages.workers.count
         self.stages.workers.submit(job, samples)
-        if job.meanwhile is not None:
-            meanwhile, job.meanwhile = job.meanwhile, None
-            meanwhile()
         if state is not None and not job.is_pixels:
             job.work(state)  # the stage thread helps, because planning waits for this job
 

@@ -43,7 +43,6 @@ from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
 from ...batch import Batch
 from ...device.buffers import BufferPool
 from ...device.threads import WorkerState
-from ...system.deadlocks import FIRST_LOOK
 from ...tensors.gpu import stream_handle
 from ...tensors.host_memory import HostMemory
 from ..work.jobs import Jobs
@@ -58,7 +57,6 @@ from .stages import Stages
 
 if TYPE_CHECKING:
     from ...device.cuda.arrays import CudaMemory
-    from ...device.cuda.continuation import Continuation
     from ...device.cuda.device import CudaDevice
     from ...device.cuda.gates import CompletionWatch
 
@@ -113,13 +111,7 @@ MakeScheduler: TypeAlias = Callable[[Sequence[BuiltSegment]], Scheduler]
 
 
 class Placement:
-    """The common part of all placements.
-
-    Attributes:
-        continues: whether segments may add commands to those of others (``segments.Continuations``).
-    """
-
-    continues = False
+    """The common part of all placements."""
 
     def __init__(self, executor: Runs):
         self._executor = executor
@@ -137,10 +129,6 @@ class Placement:
 
     def decide(self, function: Callable[..., None], *args: object) -> None:
         """Request a decision. Called on threads of the executor."""
-        raise NotImplementedError
-
-    def close_when_planned(self, continuation: Continuation) -> None:
-        """See ``segments.Continuations``."""
         raise NotImplementedError
 
     def request(self, function: Callable[..., None], *args: object) -> None:
@@ -252,8 +240,6 @@ class OnThreads(Placement):
     takes up to a switch interval. The user's threads do not decide, because an interrupt could come between any two steps.
     """
 
-    continues = True
-
     def __init__(self, executor: Runs, segments: list[BuiltSegment]):
         super().__init__(executor)
         self._decisions: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -261,7 +247,6 @@ class OnThreads(Placement):
         self._decider = 0
         """The thread that is deciding."""
         self._plannable: deque[tuple[SegmentRun, Jobs]] = deque()
-        self._recorded: deque[Continuation] = deque()
         self._planning = threading.Lock()
         self._state: WorkerState | None = WorkerState()
         first = [segment for segment in segments if not segment.producers]
@@ -320,38 +305,13 @@ class OnThreads(Placement):
 
     def _plan_waiting(self) -> None:
         """Plan the segments of a GPU that may start, unless another thread plans. A thread of its own would have to be woken for each."""
-        while (self._plannable or self._recorded) and self._planning.acquire(blocking=False):
+        while self._plannable and self._planning.acquire(blocking=False):
             try:
-                while self._plannable or self._recorded:
-                    if self._plannable:
-                        run, phases = self._plannable.popleft()
-                        self._executor.advance(run, phases, None, None)
-                    else:
-                        self._recorded.popleft().close()
+                while self._plannable:
+                    run, phases = self._plannable.popleft()
+                    self._executor.advance(run, phases, None, None)
             finally:
                 self._planning.release()
-
-    def close_when_planned(self, continuation: Continuation) -> None:
-        """See ``segments.Continuations``."""
-        self._recorded.append(continuation)
-        self._plan_waiting()
-
-    def wait(self, record: Record, complete: bool) -> None:
-        if not record.finished and record.recorded and only_ctrl_c():
-            self._wait_for_commands(record, complete)
-        super().wait(record, complete)
-
-    def _wait_for_commands(self, record: Record, complete: bool) -> None:
-        """Wait until the recorded commands of an iteration are executed, and do the bookkeeping on the user's thread, which then has the
-        interpreter. Another thread does the same if it is earlier."""
-        gpu = self._gpu
-        assert gpu is not None
-        for continuation in {id(one): one for one in [*record.recorded.values()]}.values():
-            with gpu.entered():
-                passed = continuation.pass_gate(FIRST_LOOK, complete)
-            if not passed:
-                return
-            self._decide_here(continuation.report)
 
     def _decide_here(self, function: Callable[[], None]) -> None:
         """Request a decision on the user's thread. If another thread is deciding, that thread makes it."""

@@ -17,7 +17,6 @@ from ..work.choices import ChosenWindows, Drawn
 from .moments import NO_CHOICES, NO_ORIGINS, NO_WORKERS
 
 if TYPE_CHECKING:
-    from ...device.cuda.continuation import Continuation
     from ...device.cuda.gates import CompletionGate
 
 
@@ -32,7 +31,6 @@ class RecordLane(Protocol):
     """The part of a ``scheduler.Scheduler`` that an executor uses."""
 
     def planned(self, segment: NumberedSegment, record: Record) -> None: ...
-    def recorded(self, segment: NumberedSegment, record: Record, continuation: Continuation) -> None: ...
     def done(self, segment: NumberedSegment, record: Record) -> bool: ...
     def pump(self) -> None: ...
 
@@ -53,8 +51,7 @@ class Record:
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "choices", "done_at",
         "done_segments", "edges", "engine", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept",
-        "lane", "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "recorded", "sources", "weight", "whole",
-        "workers",
+        "lane", "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole", "workers",
     )  # fmt: skip
 
     lane: RecordLane
@@ -80,7 +77,6 @@ class Record:
         self.before: Mapping[str, Any] | None = None  # their positions before it, set when a consumer takes it
         self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
-        self.recorded: dict[int, Continuation] = {}  # by segment: recorded commands, executed when pictures are decoded
         self.engine = ""  # the engine that made a part of it
         self.choices: Mapping[str, ChosenWindows | Drawn] = NO_CHOICES  # draws and windows of operators planned in this process
         self.error: BaseException | None = None

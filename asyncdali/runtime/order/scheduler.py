@@ -1,23 +1,18 @@
 """The order in which segments of iterations start, and the stream of each segment.
 
 Iterations are admitted in order. A segment of iteration k starts when its producers have finished iteration k and the same segment is
-planned for iteration k-1, because its position is known then. A segment that only adds commands for a GPU starts when its producers'
-commands are recorded. `OperatorConcurrency` and the streams of `StreamPolicy` limit this further.
+planned for iteration k-1, because its position is known then. `OperatorConcurrency` and the streams of `StreamPolicy` limit this further.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from ...device.base import Stream
 from ...types import OperatorConcurrency, StreamPolicy
 from ..work.segments import BuiltSegment
 from .record import NumberedSegment, Record
-
-if TYPE_CHECKING:
-    from ...device.cuda.continuation import Continuation
 
 
 class Scheduler:
@@ -65,10 +60,6 @@ class Scheduler:
             del self._planning[segment.index]
             self._busy_backends.discard(segment.backend)
 
-    def recorded(self, segment: NumberedSegment, record: Record, continuation: Continuation) -> None:
-        """The segment's commands are recorded. Segments that only add commands may start."""
-        record.recorded[segment.index] = continuation
-
     def done(self, segment: NumberedSegment, record: Record) -> bool:
         """The segment is done for this record. Returns True if the whole record is done."""
         self.planned(segment, record)
@@ -106,16 +97,9 @@ class Scheduler:
                     progress = True
 
     def _may_start(self, segment: BuiltSegment, record: Record) -> bool:
-        if not segment.producers <= record.done_segments and not (segment.continues and _may_continue(segment, record)):
+        if not segment.producers <= record.done_segments:
             return False
         return self._running < self._most_running and segment.backend not in self._busy_backends
-
-
-def _may_continue(segment: BuiltSegment, record: Record) -> bool:
-    """Whether the commands of all unfinished producers are recorded, and are executed together."""
-    recorded = record.recorded
-    missing = segment.producers - record.done_segments
-    return missing <= recorded.keys() and len({id(recorded[producer]) for producer in missing}) == 1
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[str], Stream]) -> list[Stream]:

@@ -48,7 +48,6 @@ class _Alone:
     memory = None
     progress = None
     one_at_a_time = True
-    continuations = None
 
     def __init__(self, allocate: Callable[[int], np.ndarray]):
         self.allocate = allocate

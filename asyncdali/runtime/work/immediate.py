@@ -61,7 +61,6 @@ class Engine:
     progress: Progress | None = None
     one_at_a_time = False  # the calling thread works on every job
     memory: MemoryStatistics | None = None  # no memory statistics in debug mode
-    continuations = None  # every operator waits for the one before
 
     def __init__(
         self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]],

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from ...device.threads import WorkerState, WorkerThreads
 from ...errors import message_of
 from ...operators.base import PythonJob, SampleError, Step
 from .built import Built
-
-if TYPE_CHECKING:
-    from ...device.cuda.continuation import Continuation
 
 ERROR_TEXT_BYTES = 192
 _TEXT = ERROR_TEXT_BYTES // 8
@@ -116,8 +113,6 @@ class Job:
     """Whether the job is too short to wake the workers. The planning thread then does all of it."""
     is_pixels = False
     """Whether the job computes pixels, which is the last work of a segment."""
-    meanwhile: Callable[[], None] | None = None
-    """Called by the thread that has submitted the job."""
 
     # Defaults of the class: a job is made several times per batch, and every attribute costs time.
     on_thread: Callable[[int, int], None] | None = None
@@ -295,7 +290,6 @@ class CompiledSamples(Job):
     def join(self, joint: Joint) -> None:
         """Report this job together with other jobs. Called before the job is submitted."""
         self.joint, self._block[JOB.word.crew_joint] = joint, joint.address
-        joint.zeros += (self._address + 8 * _STOP, 8, self._address + 8 * _FAILED, 8)
 
     def report_to(self, crew: int) -> None:
         """Called before the job is submitted: another crew reports its end."""
@@ -371,14 +365,6 @@ class Waiting(Job):
 
     def _run(self, thread: WorkerState) -> None:
         self._event.wait()
-
-
-class Continued(Waiting):
-    """A wait for commands that are executed when the pictures of an iteration are decoded."""
-
-    def __init__(self, continuation: Continuation):
-        super().__init__(continuation)
-        self.stop = continuation.stop  # type: ignore[method-assign]
 
 
 class PythonSamples(Job):

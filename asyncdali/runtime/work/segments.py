@@ -34,7 +34,6 @@ from .jobs import CompiledSamples, Job, Jobs, PythonSamples, Timed
 from .pace import AWAITED_FILES_NS, AWAITED_NS, Pace
 
 if TYPE_CHECKING:
-    from ...device.cuda.continuation import Continuation
     from ...device.cuda.device import CudaStream
     from ..counting.memory_statistics import MemoryStatistics
     from ..counting.segment_counters import DeviceTimes
@@ -117,8 +116,6 @@ class BuiltSegment:
         self.fuses_launches = enabled("launches")
         self.anywhere = False
         """Whether any thread may plan it: it belongs to a GPU's iteration, and has neither user code nor a reader that may wait."""
-        self.continues = False
-        """Whether it only adds commands for a GPU, so it may be planned before its producers' commands are executed."""
         self.stateful = [built for built in operators if built.operator.stateful]
         self.read = sorted({edge for built in operators for edge in built.inputs} - {edge for built in operators for edge in built.outputs})
         """Edges of other segments that are inputs of operators."""
@@ -205,19 +202,6 @@ class Host(Protocol):
     def one_at_a_time(self) -> bool:
         """Whether the planning thread also computes the pixels."""
 
-    @property
-    def continuations(self) -> Continuations | None:
-        """Takes commands that are recorded while pictures are decoded; None: none are recorded."""
-
-
-class Continuations(Protocol):
-    """The part of an executor that lets segments add commands to those of others (``device.cuda.continuation``)."""
-
-    def recorded(self, run: SegmentRun, continuation: Continuation) -> None:
-        """The commands of a segment are recorded, so those of the next segments may be recorded, too."""
-
-    def close_when_planned(self, continuation: Continuation) -> None:
-        """Close it when all segments are planned that may be planned now."""
 
 
 def _keep_draws(record: Record, built: BuiltOperator, outputs: Sequence[Batch], rows: np.ndarray | None) -> None:

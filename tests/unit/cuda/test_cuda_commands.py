@@ -28,7 +28,6 @@ SIGNATURES = {
     "cuEventRecord": (POINTER, POINTER),
     "cuEventSynchronize": (POINTER,),
     "cuEventQuery": (POINTER,),
-    "cuCtxSetCurrent": (POINTER,),
     "cuMemcpyAsync": (POINTER, POINTER, SIZE, POINTER),
     "cuLaunchKernel": (POINTER, *[NUMBER] * 7, POINTER, POINTER, POINTER),
 }
@@ -174,11 +173,6 @@ def test_events_are_asked_for_up_to_the_first_that_is_not_reached(driver, librar
     with pytest.raises(cuda_driver.DriverError, match="cuEventQuery: ") as caught:
         driver.perform(np.array(words))
     assert library.calls == [("cuEventQuery", FAR), ("cuEventQuery", FAR + 1)] and caught.value.status == 600
-
-
-def test_a_thread_enters_the_context_of_a_device(driver, library):
-    driver.perform(np.array(tables.ENTER_COMMAND.entries(kind=tables.ENTER, context=FAR)))
-    assert library.calls == [("cuCtxSetCurrent", FAR)]
 
 
 def test_errors_name_the_owner_of_the_command(driver, library):
