@@ -10,7 +10,6 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -68,35 +67,31 @@ def types_of(source: Batch, output: Batch) -> tuple[tuple[str, str], tuple[str, 
 class KernelOperator(PerFrameArguments):
     """An operator with kernels. Arguments that ``Schema.per_frame`` names may have a value for each frame: then it has `plan_samples`.
 
-    kernel_module  name of the module with its compiled functions, in the folder of the class that declares it (with dots: relative to that
-                   folder, as in imports). ``build()`` imports it as ``self.kernels``
-    cuda_source    the CUDA source: has the name of this module, or of the operator's module if there is none. If the file exists, the
-                   operator runs on GPUs. A class whose launches use other sources sets `on_cuda`
+    kernel_module  name of the module with its compiled functions, in the folder of the class that declares it. ``build()`` imports it as
+                   ``self.kernels``
+    cuda_source    the CUDA source: has the name of this module, or of the operator's module if there is none. A class without such a file
+                   has that of its base class. If there is a source, the operator runs on GPUs. A class whose launches use other sources
+                   sets `on_cuda`
     """
 
     kernel_module: ClassVar[str] = ""
     cuda_source: ClassVar[Path]
+    _package: ClassVar[str]
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        owner = next((base for base in cls.__mro__ if "kernel_module" in vars(base) and base is not KernelOperator), cls)
-        path = Path(str(sys.modules[owner.__module__].__file__))
-        name = cls.kernel_module or path.stem
-        up = len(name) - len(name.lstrip(".")) or 1
-        cls.cuda_source = path.parents[up - 1].joinpath(*name.lstrip(".").split(".")).with_suffix(".cu")
+        if "kernel_module" in vars(cls) or not cls.kernel_module:
+            path = Path(str(sys.modules[cls.__module__].__file__))
+            own = path.with_name(f"{cls.kernel_module or path.stem}.cu")
+            inherited = getattr(cls, "cuda_source", own)
+            cls.cuda_source = own if own.exists() or not inherited.exists() else inherited
+            cls._package = cls.__module__.rpartition(".")[0]
         if "on_cuda" not in vars(cls):
             cls.on_cuda = cls.cuda_source.exists()
-        cls._package = owner.__module__.rpartition(".")[0]
-
-    _package: ClassVar[str]
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        self.kernels: Any = self._imported() if self.kernel_module else None
-
-    def _imported(self) -> ModuleType:
-        name = self.kernel_module
-        return importlib.import_module(name if name.startswith(".") else f".{name}", self._package)
+        self.kernels: Any = importlib.import_module(f".{self.kernel_module}", self._package) if self.kernel_module else None
 
     def output(self, source: Batch, shapes: np.ndarray | None = None, layout: str | None = None) -> Batch:
         """An output for the first input, of the type that the schema declares. By default it has the shapes and the layout of `source`."""

@@ -10,9 +10,8 @@ seeds: automatic seeds of operators.
                                Compiled part of ``order``
     philox_vectors.py          Philox4x32-10 words and normal numbers for many elements at a time, bit-identical to
                                ``random_streams_kernels``
-    random_choice_tables.py    The table of ``random.choice``
     random_distributions_kernels.py
-                               Distributions of the GNU C++ library over a stream of 32-bit words, as DALI uses them, and draws from them
+                               Distributions of the GNU C++ library over a stream of 32-bit words, as DALI uses them
     random_streams.py          Random numbers as a function of (seed, position): Philox4x32-10, addressed and converted bit for bit like
                                DALI 2.4
     random_streams_kernels.py  Compiled part of ``random_streams``: Philox4x32-10 words and the distributions computed from them

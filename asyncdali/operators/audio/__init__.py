@@ -1,6 +1,7 @@
 """Audio: signals, spectra and features computed from them.
 
-    audio_resample.py                     Resample sound to another sampling rate or to another length
+    audio_resample.py, audio_resample_kernels.py
+                                          Resample sound to another sampling rate or to another length
     spectrogram_dense_fourier_kernels.py  Direct Fourier transforms of real numbers, in float64: each frequency is a sum over all numbers
     spectrogram_fourier.py, spectrogram_fourier_tables.py
                                           Tables of discrete Fourier transforms of real numbers, for ``spectrogram_kernels`` and its CUDA
@@ -9,7 +10,7 @@
     mel_filter_bank.py, mel_filter_bank_kernels.py
                                           Filters along the frequency axis; and the base of operators that multiply by a matrix along an
                                           axis
-    mfcc.py                               Cosine transforms along the frequency axis, with the kernels of ``mel_filter_bank``
+    mfcc.py, mfcc_kernels.py              Cosine transforms along the frequency axis
     nonsilent_region.py, nonsilent_region_kernels.py, nonsilent_region_tables.py
                                           Where a recording is louder than a threshold
     preemphasis_filter.py                 Each sample less a part of the one before

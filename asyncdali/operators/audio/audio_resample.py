@@ -21,7 +21,7 @@ _LONGEST = 2.0**40
 @register
 class AudioResample(KernelOperator):
     repeatable = True
-    kernel_module = "...codecs.audio.resampling_kernels"
+    kernel_module = "audio_resample_kernels"
     schema = Schema(
         name="audio_resample",
         aliases=("experimental.audio_resample",),

@@ -45,6 +45,7 @@ def cosine_matrix(kind: int, count: int, length: int, normalize: bool, lifter: f
 
 @register
 class Mfcc(_AxisMatrix):
+    kernel_module = "mfcc_kernels"
     schema = Schema(
         name="mfcc",
         doc="""Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).

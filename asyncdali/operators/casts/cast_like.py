@@ -5,12 +5,13 @@ from __future__ import annotations
 from ...batch import Batch
 from ..accepts import DATA, Output, of_input
 from ..base import Arguments, Iteration, Planned, Schema, register
-from ..moves.strided import like
+from ..moves.pieces import like
 from .cast import Casting
 
 
 @register
 class CastLike(Casting):
+    kernel_module = "cast_like_kernels"
     repeatable = True
     schema = Schema(
         name="cast_like",

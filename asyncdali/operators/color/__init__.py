@@ -4,9 +4,9 @@
     brightness_contrast.py              Change brightness and contrast in one step
     clahe.py, clahe_kernels.py, clahe_launches.py, clahe_tables.py
                                         Histogram equalisation tile by tile, with limited contrast (CLAHE)
-    color.py, color_kernels.py, color_tables.py
-                                        The shared part of brightness, contrast and brightness_contrast
-    color_matrix.py                     The shared part of hue, saturation, hsv and color_twist: one 3 x 3 matrix and one offset per
+    color.py, color_tables.py           The shared part of brightness, contrast and brightness_contrast
+    color_matrix.py, color_matrix_kernels.py
+                                        The shared part of hue, saturation, hsv and color_twist: one 3 x 3 matrix and one offset per
                                         sample
     color_space.py, color_space_kernels.py
                                         color_space_conversion: between RGB, BGR, grey and YCbCr

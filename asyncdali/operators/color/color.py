@@ -34,7 +34,6 @@ DTYPE = Arg("dtype", "dtype", None, "Element type of the output; by default the 
 class Color(ElementOperator):
     """Base of colour operators: the output has the type `dtype`, which must be one of `types`."""
 
-    kernel_module = "color_kernels"
     types: ClassVar[tuple[DALIDataType, ...]] = tuple(RANGES)
 
     def __init__(self, spec: Spec, environment: Environment):

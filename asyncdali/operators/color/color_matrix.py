@@ -35,6 +35,7 @@ IMAGES = (Input(TYPES, listed(*LAYOUTS), "images"),)
 class Matrix(Color):
     """``matrix @ colour + offset``. Arguments that an operator lacks have neutral values."""
 
+    kernel_module = "color_matrix_kernels"
     types = TYPES
     numbers = MATRIX_FACTORS.names
     group, entry, colored = 3, "matrix", 1

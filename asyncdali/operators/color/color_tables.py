@@ -23,7 +23,7 @@ TWISTS = Table(
     Field("from_yiq", "float32[3, 3]", "its inverse"),
     Field("rows", "MATRIX_FACTORS[samples]", "result: a matrix and an offset for each sample"),
 )
-"""Arguments and results of ``color_kernels.plan_twists``."""
+"""Arguments and results of ``color_matrix_kernels.plan_twists``."""
 
 CONVERSION_RECORD = Table(
     "CONVERSION_RECORD",

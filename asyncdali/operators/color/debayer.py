@@ -10,7 +10,7 @@ from ...types import DALIDataType
 from ..accepts import CHOSEN, LIKE, Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
-from ..moves.strided import like
+from ..moves.pieces import like
 from ..sequences.per_frame_arguments import Frames
 
 DEBAYER_RECORD = Table(

@@ -12,7 +12,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..base import Environment, Operator, Planned, Spec, refuse_where
-from ..moves.strided import Pieces, dense_strides
+from ..moves.pieces import Pieces, dense_strides
 
 
 class Broadcast(Operator):
@@ -20,9 +20,9 @@ class Broadcast(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from ..moves import strided_kernels
+        from ..moves import pieces_kernels
 
-        self._kernels: Any = strided_kernels
+        self._kernels: Any = pieces_kernels
 
     def _step(self, source: DALIDataType, target: DALIDataType) -> Any:
         if source == target:

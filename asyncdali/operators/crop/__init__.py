@@ -7,7 +7,8 @@
     crop_mirror_normalize_kernels.py
                               Compiled step of ``crop_mirror_normalize``
     crop_rules.py             Positions of crop windows, computed for a whole batch
-    slice.py                  slice: a window of N-d samples, by named arguments or by the inputs anchor and shape
+    slice.py, slice_kernels.py
+                              slice: a window of N-d samples, by named arguments or by the inputs anchor and shape
     slice_rules.py            Positions of slices for a whole batch
 
 May import what all families of operators may, and `operators.resize` (crop_mirror_normalize reads resized pixels while they are computed).

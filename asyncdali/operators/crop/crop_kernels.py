@@ -17,8 +17,8 @@ from ...compiled.intrinsics import larger, load_i64, smaller, view_i64
 from ...compiled.step import Compiled, inlined, pasted, step_variant
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..base import Step, TableStep, no_explanation
-from ..moves.strided import move_launch
-from ..moves.strided_tables import PIECE_HEAD
+from ..moves.pieces import move_launch
+from ..moves.pieces_tables import PIECE_HEAD
 from .crop_tables import AXES, CROP, WINDOW
 
 at, word = CROP.at, WINDOW.word

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.tables import laid_out
+from ...compiled.addresses import products
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from ...device.launch import Kernel, Launch, grid_of
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, DATA, Input, Output, argument
 from ..base import (
@@ -20,18 +23,29 @@ from ..base import (
     Schema,
     Spec,
     Step,
+    TableStep,
     Trait,
     no_explanation,
     refuse_where,
     register,
 )
-from ..moves.strided import Pieces, bordered_launch, dense_strides, fill_values, sized_name
-from ..moves.strided_tables import BORDERED
+from ..moves.pieces import Pieces, dense_strides, fill_values, moved_types, sized_name
 from . import crop_rules
 from .slice_rules import COORDINATES, SLICE_ARGS, check_slice, slice_windows
 
 _DEFAULT_LAYOUTS = {2: "HW", 3: "HWC", 4: "DHWC"}
 _POLICIES = (*crop_rules.POLICIES, *crop_rules.BORDERS)
+_SOURCE = Path(__file__).with_name("slice_kernels.cu")
+
+BORDERED = Table(
+    "BORDERED",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "int64[samples, 4, axes]", "extents of the output, those of the input, where the window begins, strides of the input"),
+    Field("axes", "int64", "axes of a sample"),
+    Field("border", "int64", "extension of the input beyond its bounds (crop_rules.BORDERS)"),
+    SAMPLES,
+)
 
 
 @register
@@ -77,9 +91,9 @@ class Slice(Operator):
         self._policy: str = spec.constant("out_of_bounds_policy")
         if self._policy not in _POLICIES:
             raise ValueError(f"`out_of_bounds_policy` {self._policy!r} is unknown; supported are {', '.join(_POLICIES)}")
-        from ..moves import strided_kernels
+        from . import slice_kernels
 
-        self._kernels: Any = strided_kernels
+        self._kernels: Any = slice_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         wanted = self.spec.constant("dtype")
@@ -156,9 +170,13 @@ class Slice(Operator):
 
     def _bordered(self, function: Any, source: Batch, output: Batch, anchors: np.ndarray) -> Step:
         records = np.stack([output.shapes, source.shapes, anchors, dense_strides(source.shapes, source.itemsize)], axis=1)
-        values = BORDERED.entries(
+        entries = BORDERED.entries(
             inputs=source.addresses, outputs=output.addresses, records=np.ascontiguousarray(records), axes=source.ndim,
             border=crop_rules.BORDERS[self._policy], samples=len(output),
         )  # fmt: skip
-        table, keep = laid_out(values)
-        return Step(function.address, table, no_explanation, keep=keep, launches=lambda: [bordered_launch(source, output, values)])
+
+        def launches() -> list[Launch]:
+            kernel = Kernel(_SOURCE, "bordered", moved_types(source.dtype, output.dtype))
+            return [Launch(kernel, entries, grid_of(int(products(output.shapes).max(initial=0)), len(output)))]
+
+        return TableStep(function.address, entries, no_explanation, launches=launches)

@@ -7,8 +7,10 @@
     inflate.py, inflate_kernels.py        decoders.inflate: compressed data as tensors
     image_decoder_kernels.py              Select the JPEGs for each decoder of a GPU, and describe them to the GPU's decoders and the CPU
     lane_balance.py                       Distribution of JPEGs between a GPU's engines and the CPU by load
-    numpy_decoder.py                      decoders.numpy: NumPy files in memory as arrays
-    peek_image_shape.py                   The shape that an encoded image will have, from its header
+    numpy_decoder.py, numpy_decoder_kernels.py
+                                          decoders.numpy: NumPy files in memory as arrays
+    peek_image_shape.py, peek_image_shape_kernels.py
+                                          The shape that an encoded image will have, from its header
     picture_cache.py                      The cache of decoded pictures
     picture_cache_kernels.py, picture_cache_tables.py
                                           Compiled steps of the cache of decoded pictures

@@ -14,7 +14,7 @@ from ...compiled.addresses import address_of
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, refuse_where, register
-from ..moves.strided import Pieces, dense_strides
+from ..moves.pieces import Pieces, dense_strides
 
 word = NPY_HEADER.word
 
@@ -43,14 +43,11 @@ class DecodeNumpy(Operator):
         self._dtype: DALIDataType | None = spec.constant("dtype")
         if self._dtype is not None and self._dtype not in _TYPES:
             raise ValueError(f"Unsupported output type: {self._dtype.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
-        from ...codecs import npy_header_kernels
-        from ..casts import cast_kernels
-        from ..moves import copy_kernels, strided_kernels
+        from ...compiled.step import compile_all
+        from . import numpy_decoder_kernels
 
-        self._headers, self._moving, self._casting, self._copying = npy_header_kernels, strided_kernels, cast_kernels, copy_kernels
-        npy_header_kernels.read_headers.compile()
-        strided_kernels.copy_step.compile()
-        copy_kernels.copy_step.compile()
+        self._kernels = numpy_decoder_kernels
+        compile_all(numpy_decoder_kernels)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]
@@ -67,7 +64,7 @@ class DecodeNumpy(Operator):
                 wanted = from_numpy_dtype(dtype) if self._dtype is None else self._dtype
                 output = Batch(shapes, wanted, source_info=source.source_info)
                 output.extents = extents
-                step = self._copying.make_copy_step(source.addresses + rows[0, word.data], output.addresses, extents.sizes)
+                step = self._kernels.make_copy_step(source.addresses + rows[0, word.data], output.addresses, extents.sizes)
                 step.keep = [*step.keep, source]
                 return Planned([output], [step])
         types = _element_types(rows)
@@ -85,7 +82,7 @@ class DecodeNumpy(Operator):
 
     def _read_headers(self, source: Batch) -> np.ndarray:
         """An NPY_HEADER per sample; SampleError for a sample that is not a NumPy file."""
-        kernels, count = self._headers, len(source)
+        kernels, count = self._kernels, len(source)
         rows, sizes = NPY_HEADER.zeros(count), source.sizes()
         if kernels.read_headers(address_of(source.addresses), address_of(sizes), address_of(rows), count) < count:
             sample = int(np.argmax(rows[:, word.status] != 1))
@@ -104,10 +101,10 @@ class DecodeNumpy(Operator):
             return [self._moved(stored, output, own, fortran)]
         counts = np.where(own, output.shapes.prod(axis=1), 0)
         if not (own & fortran).any():
-            return [self._casting.make_cast_step(data, output.addresses, counts, dtype, target)]
+            return [self._kernels.make_cast_step(data, output.addresses, counts, dtype, target)]
         ordered = Batch(output.shapes, stored.dtype)
         ordered.reserve(self.environment.allocate)
-        cast = self._casting.make_cast_step(ordered.addresses, output.addresses, counts, dtype, target)
+        cast = self._kernels.make_cast_step(ordered.addresses, output.addresses, counts, dtype, target)
         cast.keep = [*cast.keep, ordered]
         return [self._moved(stored, ordered, own, fortran), cast]
 
@@ -121,7 +118,7 @@ class DecodeNumpy(Operator):
         else:  # Scalars get an axis of extent 1.
             steps = np.full((len(output), 1), width)
             pieces.add(stored, own[:, None].astype(np.int64), steps, targets=steps)
-        return pieces.step(self._moving.copy_step)
+        return pieces.step(self._kernels.copy_step)
 
 
 @lru_cache(64)

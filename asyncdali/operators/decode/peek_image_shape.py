@@ -57,11 +57,11 @@ class PeekImageShape(Operator):
         self._type, self._dtype = spec.constant("image_type"), spec.constant("dtype")
         if self._dtype not in _TYPES:
             raise ValueError(f"`dtype` is {self._dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
-        from ...codecs.jpeg import jpeg_kernels
         from ...compiled.step import compile_all
+        from . import peek_image_shape_kernels
 
-        compile_all(jpeg_kernels)
-        self._kernels = jpeg_kernels
+        compile_all(peek_image_shape_kernels)
+        self._kernels = peek_image_shape_kernels
         environment.pictures.append(None)  # This operator needs the files even if decoders have the pictures in a cache.
 
     @property

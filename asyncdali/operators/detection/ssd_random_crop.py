@@ -14,7 +14,7 @@ from ...sampling.stream_tables import POSITION, position_words
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, Input, Output, at_least, of_input
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
-from ..moves.strided import Pieces, dense_strides, like
+from ..moves.pieces import Pieces, dense_strides, like
 from ..random.random import StreamOperator
 from .rows import all_rows, first_rows, rows_batch, taken_rows
 
@@ -62,10 +62,10 @@ class SSDRandomCrop(StreamOperator):
         super().__init__(spec, environment)
         if spec.constant("num_attempts") < 0:
             raise ValueError(f"`num_attempts` must not be negative, got {spec.constant('num_attempts')}")
-        from ..moves import strided_kernels
+        from ..moves import pieces_kernels
         from . import rows_kernels, ssd_random_crop_kernels
 
-        self._copy: Any = strided_kernels.copy_step
+        self._copy: Any = pieces_kernels.copy_step
         self._draw: Any = ssd_random_crop_kernels.draw_ssd_crops
         self._draw.compile()
         self._gather: Any = rows_kernels.gather_rows

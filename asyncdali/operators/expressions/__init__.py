@@ -14,7 +14,8 @@
     programs.py         Programs: arithmetic expressions, also whole trees, as data
     shapes.py           Broadcasting of a whole batch, vectorised: output shapes, and the loop structure of each sample
     stored_code.py      Generated code of this room, kept in the cache of kernels
-    subscript.py        Indexing of nodes: ``x[1]``, ``x[2:7, ::-1]``, ``x[node]``, new axes
+    subscript.py, subscript_kernels.py
+                        Indexing of nodes: ``x[1]``, ``x[2:7, ::-1]``, ``x[node]``, new axes
     types.py            Operations of arithmetic expressions: names, symbols, and the element type of their results
     values.py           Values of LLVM's intermediate code with Python's operators, which make formulas readable
 

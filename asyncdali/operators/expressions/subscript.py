@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import CHOSEN, DATA, LIKE, Output
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..moves.strided import Pieces, dense_strides, like
+from ..moves.pieces import Pieces, dense_strides, like
 from .eager import EAGER, SMALL, EagerOperator
 
 MAX_SUBSCRIPTS = 32
@@ -52,9 +52,9 @@ class TensorSubscript(EagerOperator):
         self._sliced = [axis for axis in range(self._count) if any(spec.given(f"{name}_{axis}") for name in ("lo", "hi", "step"))]
         self._new: list[int] = spec.constant("new_axes")
         self._names: str | None = spec.constant("new_axis_names")
-        from ..moves import strided_kernels
+        from . import subscript_kernels
 
-        self._kernels = strided_kernels
+        self._kernels = subscript_kernels
 
     @classmethod
     def names_for_dali(cls, spec: Spec) -> list[str]:

@@ -2,7 +2,7 @@
 
     filter.py, filter_kernels.py          Correlation of images or volumes with filters of any shape
     gaussian_blur.py                      Separable gaussian windows
-    laplacian.py                          The sum of second derivatives along all data axes
+    laplacian.py, laplacian_kernels.py    The sum of second derivatives along all data axes
     planes_kernels.py, planes_tables.py   Records of samples, addressed as planes by filters
     planes.py                             Memory layout of samples for a filter: planes of data axes, with or without channels
     dilate_erode_median_kernels.py        Compiled steps for rectangles of pixels: maximum, minimum and median

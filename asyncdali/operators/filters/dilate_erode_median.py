@@ -12,7 +12,7 @@ from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import Arg, Arguments, Environment, Planned, Schema, Spec, Step, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
-from ..moves.strided import like
+from ..moves.pieces import like
 from ..sequences.per_frame_arguments import Frames
 from .filter import BORDERS as FILTER_BORDERS
 from .planes import data_axes, plane_kernel, plane_records

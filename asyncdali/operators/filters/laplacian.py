@@ -19,6 +19,7 @@ _SINGLE = np.ones(1, np.float32)
 
 @register
 class Laplacian(SeparableFilter):
+    kernel_module = "laplacian_kernels"
     schema = Schema(
         name="laplacian",
         doc="""The Laplacian of images or volumes: the sum of second derivatives along the data axes.

@@ -9,7 +9,7 @@ from ...compiled.tables import Field, Table
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, Input, Output
 from ..base import Arg, Arguments, Example, Iteration, Planned, Schema, refuse_where, register
-from ..moves.strided import like
+from ..moves.pieces import like
 from ..samples import SampleOperator
 
 BB_FLIP = Table(

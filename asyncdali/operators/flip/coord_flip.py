@@ -11,7 +11,7 @@ from ...compiled.tables import Field, Table
 from ...types import DALIDataType
 from ..accepts import Input, Output
 from ..base import Arg, Arguments, Example, Iteration, Planned, Schema, register
-from ..moves.strided import like
+from ..moves.pieces import like
 from ..samples import SampleOperator
 
 COORD_FLIP = Table(

@@ -10,8 +10,8 @@ from ...device.launch import Launch
 from ..accepts import NUMBERS_AND_BOOL, Input, Output, listed
 from ..base import Arg, Arguments, Iteration, Planned, Schema, register
 from ..kernel_operator import KernelOperator, Kernels, Names
-from ..moves.strided import move_launch
-from ..moves.strided_tables import PIECE_HEAD
+from ..moves.pieces import move_launch
+from ..moves.pieces_tables import PIECE_HEAD
 
 FLIP_RECORD = Table(
     "FLIP_RECORD",

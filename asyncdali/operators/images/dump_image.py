@@ -63,9 +63,9 @@ class DumpImage(Operator):
         self._path(0)
         self._on_gpu = spec.device == "gpu" and environment.gpu is not None
         if self._on_gpu:
-            from ..moves import copy_kernels
+            from . import dump_image_kernels
 
-            self._copies = copy_kernels
+            self._copies = dump_image_kernels
 
     @classmethod
     def why_whole(cls, spec: Spec) -> str:

@@ -13,7 +13,7 @@ from ...types.saturate import saturated
 from ..accepts import ANY_RANK, INTEGERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, types_of
-from ..moves.strided import sized_name
+from ..moves.pieces import sized_name
 
 LOOKUP = Table(
     "LOOKUP",

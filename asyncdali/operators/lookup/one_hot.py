@@ -10,7 +10,7 @@ from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, NUMBERS_AND_BOOL, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names
-from ..moves.strided import fill_values, sized_name
+from ..moves.pieces import fill_values, sized_name
 from .lookup_table import _checked_dtype, sized_types
 
 ONE_HOT_RECORD = Table(

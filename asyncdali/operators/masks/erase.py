@@ -8,13 +8,14 @@ from ...batch import Batch
 from ..accepts import DATA, Output
 from ..base import Arg, Arguments, Iteration, Planned, SampleError, Schema, refuse_where, register
 from ..moves.moving import MovingOperator
-from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes, normal_axes
+from ..moves.pieces import Pieces, dense_strides, fill_values, like, named_axes, normal_axes
 
 _DEFAULT_LAYOUTS = {2: "HW", 3: "HWC", 4: "DHWC"}
 
 
 @register
 class Erase(MovingOperator):
+    kernel_module = "erase_kernels"
     repeatable = True
     schema = Schema(
         name="erase",

@@ -12,7 +12,7 @@ from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Trait, refuse_where, register
 from ..kernel_operator import Kernels, Names
 from ..moves.moving import MovingOperator
-from ..moves.strided import Pieces, dense_strides
+from ..moves.pieces import Pieces, dense_strides
 from ..sequences.per_frame_arguments import Frames, is_sequence
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
@@ -22,6 +22,7 @@ _PER_FRAME = (*_PLACES, *(f"{name}_rel" for name in _PLACES))
 
 @register
 class MultiPaste(MovingOperator):
+    kernel_module = "multi_paste_kernels"
     repeatable = True
     traits = Trait.TAKES_ADDRESSES
     schema = Schema(

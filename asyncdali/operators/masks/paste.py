@@ -9,11 +9,12 @@ from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..moves.moving import MovingOperator
-from ..moves.strided import Pieces, dense_strides
+from ..moves.pieces import Pieces, dense_strides
 
 
 @register
 class Paste(MovingOperator):
+    kernel_module = "paste_kernels"
     repeatable = True
     schema = Schema(
         name="paste",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..base import Planned
 from ..kernel_operator import KernelOperator, Kernels, Names
-from .strided import Pieces
+from .pieces import Pieces
 
 
 class MovingOperator(KernelOperator):
     """An operator whose output is made of pieces of inputs."""
 
-    kernel_module = "strided_kernels"
+    kernel_module = "pieces_kernels"
 
     def kernels_for(self, inputs: Names, outputs: Names) -> Kernels:
         return [self.kernels.copy_step]

@@ -56,7 +56,7 @@ class PythonOperator(Operator):
         self._layouts = [*(spec.constant("output_layouts") or []), *[""] * spec.output_count]
         self._converter = Converter(environment.allocate, None, no_copy=False)
         if spec.device == "gpu" and environment.gpu is not None:
-            from ..moves.copy_kernels import copy_step
+            from .python_function_kernels import copy_step
 
             copy_step.compile()
 

@@ -1,7 +1,8 @@
 """Operators that draw: numbers, choices, windows, noise. Their random streams are in `sampling`.
 
-    beta.py                   random.beta
-    choice.py                 random.choice: elements of a list, or numbers below a bound, picked at random
+    beta.py, beta_kernels.py  random.beta
+    choice.py, choice_kernels.py
+                              random.choice: elements of a list, or numbers below a bound, picked at random
     coin_flip.py              random.coin_flip
     jitter.py, jitter_kernels.py
                               Every pixel is copied from a random neighbour

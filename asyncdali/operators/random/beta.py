@@ -41,7 +41,7 @@ class Beta(RandomOperator):
         super().__init__(spec, environment)
 
     def _compile(self) -> None:
-        from ...sampling import random_distributions_kernels as kernels
+        from . import beta_kernels as kernels
 
         self._kernel = kernels.draw_beta64 if self.dtype == DALIDataType.FLOAT64 else kernels.draw_beta32
         self._kernel.compile()

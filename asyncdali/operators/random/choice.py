@@ -6,13 +6,28 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.addresses import address_of
-from ...sampling.random_choice_tables import CHOICE
+from ...compiled.tables import SAMPLES, Field, Table
 from ..accepts import ANY_RANK, ANYTHING, CHOSEN, ELEMENTS, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, refuse_where, register
 from .random import StreamOperator
 
 SUM_TOLERANCE = 1e-4
 """Tolerance for the sum of probabilities, which must be 1."""
+
+CHOICE = Table(
+    "CHOICE",
+    Field("stream", "uint64", "where the draws begin, see StreamPosition", ("key", "hi", "lo", "phase")),
+    SAMPLES,
+    Field("kind", "int64", "the element type of scalar inputs, below which is drawn (a DALIDataType); -1: inputs are lists"),
+    Field("picks", "int64[samples]", "elements to draw"),
+    Field("populations", "int64[samples]", "elements to choose from"),
+    Field("inputs", "addresses", "of the lists"),
+    Field("sizes", "int64[samples]", "bytes of one element"),
+    Field("shared", "int64", "1: all draws of a sample come from one stream; 0: each has its own"),
+    Field("cumulated", "float64[weights]", "cumulated weights of all samples; 0: all elements are as likely"),
+    Field("firsts", "int64[samples + 1]", "the place of each sample's first weight"),
+    Field("output", "address", "of the first sample; the others follow it"),
+)
 
 
 @register
@@ -43,9 +58,9 @@ class Choice(StreamOperator):
         super().__init__(spec, environment)
         if spec.input_count == 2 and spec.given("shape"):
             raise ValueError("give the shape either by an input or by the argument `shape`, not both")
-        from ...sampling import random_distributions_kernels as kernels
+        from .choice_kernels import draw_choices
 
-        self._kernel = kernels.draw_choices
+        self._kernel = draw_choices
         self._kernel.compile()
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ..accepts import Input, Output, argument, at_least
 from ..base import Arg, Arguments, Iteration, Planned, Schema, Spec, register
-from ..moves.strided import named_axes, normal_axes
+from ..moves.pieces import named_axes, normal_axes
 from . import resize_rules as rules
 from .resize import RESIZE_ARGS, TYPES, Resize
 

@@ -7,7 +7,8 @@
                                         The motion of the parts of a picture from one frame to the next
     per_frame.py                        Mark samples as sequences of frames
     per_frame_arguments.py              Per-frame arguments: operators that treat every frame of a sequence as a sample
-    sequence_rearrange.py               Reorder frames
+    sequence_rearrange.py, sequence_rearrange_kernels.py
+                                        Reorder frames
 
 May import what all families of operators may: the contract of operators, `codecs`, `sampling`, `compiled`, `device.launch`, types.
 """

@@ -8,7 +8,7 @@ from ...batch import Batch
 from ..accepts import ELEMENTS, LIKE, ONE_LESS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..kernel_operator import KernelOperator, Kernels, Names
-from ..moves.strided import like
+from ..moves.pieces import like
 
 
 @register

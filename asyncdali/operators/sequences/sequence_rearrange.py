@@ -8,12 +8,12 @@ from ...batch import Batch
 from ..accepts import ELEMENTS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..kernel_operator import KernelOperator, Kernels, Names
-from ..moves.strided import like
+from ..moves.pieces import like
 
 
 @register
 class SequenceRearrange(KernelOperator):
-    kernel_module = "element_extract_kernels"
+    kernel_module = "sequence_rearrange_kernels"
     repeatable = True
     on_cuda = True
     schema = Schema(

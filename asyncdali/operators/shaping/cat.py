@@ -5,12 +5,13 @@ from __future__ import annotations
 from ...batch import Batch
 from ..accepts import ANY_RANK, ELEMENTS, Input, Output
 from ..base import Schema, register
-from ..moves.strided import normal_axis
+from ..moves.pieces import normal_axis
 from .joining import AXIS_ARGS, Join, refuse
 
 
 @register
 class Cat(Join):
+    kernel_module = "cat_kernels"
     schema = Schema(
         name="cat",
         doc="""Joins the inputs along an existing axis.

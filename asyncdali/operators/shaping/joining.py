@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Spec, refuse_where
 from ..moves.moving import MovingOperator
-from ..moves.strided import Pieces, dense_strides, like
+from ..moves.pieces import Pieces, dense_strides, like
 
 AXIS_ARGS = (
     Arg("axis", "int", 0, "The axis; negative ones count from the back."),

@@ -8,11 +8,12 @@ from ...batch import Batch
 from ..accepts import DATA, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, refuse_where, register
 from ..moves.moving import MovingOperator
-from ..moves.strided import Pieces, dense_strides, fill_values, like, named_axes
+from ..moves.pieces import Pieces, dense_strides, fill_values, like, named_axes
 
 
 @register
 class Pad(MovingOperator):
+    kernel_module = "pad_kernels"
     repeatable = True
     schema = Schema(
         name="pad",

@@ -7,7 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ..accepts import CHOSEN, DATA, LIKE, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Trait, refuse_where, register
-from ..moves.strided import named_axes, normal_axes
+from ..moves.pieces import named_axes, normal_axes
 
 
 @register

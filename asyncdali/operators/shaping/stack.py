@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ..accepts import ANY_RANK, CHOSEN, ELEMENTS, LIKE, ONE_MORE, Input, Output
 from ..base import Arg, Schema, register
-from ..moves.strided import normal_axis
+from ..moves.pieces import normal_axis
 from .joining import AXIS_ARGS, Join
 
 
 @register
 class Stack(Join):
+    kernel_module = "stack_kernels"
     schema = Schema(
         name="stack",
         doc="""Joins the inputs along a new axis.

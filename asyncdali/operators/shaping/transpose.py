@@ -6,11 +6,12 @@ from ...batch import Batch
 from ..accepts import CHOSEN, DATA, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
 from ..moves.moving import MovingOperator
-from ..moves.strided import Pieces, dense_strides, like
+from ..moves.pieces import Pieces, dense_strides, like
 
 
 @register
 class Transpose(MovingOperator):
+    kernel_module = "transpose_kernels"
     repeatable = True
     schema = Schema(
         name="transpose",

@@ -32,7 +32,7 @@ from ..base import (
     refuse_where,
     register,
 )
-from ..moves.strided import dense_strides, named_axes, normal_axes
+from ..moves.pieces import dense_strides, named_axes, normal_axes
 from .normalize_tables import APPLY, FACTORS, OVER_BATCH
 from .place_tables import NOWHERE, Place, placed
 from .reductions import axis_groups, axis_records

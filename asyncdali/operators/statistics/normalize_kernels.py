@@ -10,7 +10,7 @@ import numpy as np
 from ...compiled.convert_kernels import converter, storage, view
 from ...compiled.intrinsics import load_i64, local_array, smaller, view_f32, view_i64
 from ...compiled.step import Compiled, inlined, step, step_variant
-from ..moves.strided_kernels import collapse
+from ..moves.pieces_kernels import collapse
 from .normalize_tables import APPLY, FACTORS
 
 at, _factors = APPLY.at, FACTORS.at

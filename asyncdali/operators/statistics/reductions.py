@@ -10,7 +10,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import ANY_RANK, CHOSEN, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, no_explanation, register
-from ..moves.strided import dense_strides, named_axes, normal_axes
+from ..moves.pieces import dense_strides, named_axes, normal_axes
 from .reductions_launches import Reduction
 from .reductions_tables import FINISHES, MAX_AXES
 

@@ -7,11 +7,12 @@
     rotate.py, rotate_rules.py          Rotate images, sequences and volumes about their centre
     rotate_kernels.py, rotate_kernels.cu
                                         Kernels of rotate and warp_affine: an inverse affine warp, nearest or linear
-    sphere.py                           Images as if they were seen in a sphere
-    warp_affine.py                      Apply an affine transform to images, sequences and volumes
+    sphere.py, sphere_kernels.py        Images as if they were seen in a sphere
+    warp_affine.py, warp_affine_kernels.py
+                                        Apply an affine transform to images, sequences and volumes
     warp_perspective.py, warp_perspective_kernels.py, warp_perspective_launches.py, warp_perspective_tables.py
                                         experimental.warp_perspective: apply a perspective transform to images
-    water.py                            Images as if they were seen under water
+    water.py, water_kernels.py          Images as if they were seen under water
 
 May import what all families of operators may.
 """

@@ -9,6 +9,7 @@ from .sphere_water import DISPLACEMENT_ARGS, TYPES, Displacement
 
 @register
 class Sphere(Displacement):
+    kernel_module = "sphere_kernels"
     warp = "sphere"
     schema = Schema(
         name="sphere",

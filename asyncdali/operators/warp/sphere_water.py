@@ -12,7 +12,7 @@ from ...device.launch import PACK
 from ...types import DALIDataType, DALIInterpType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Spec
 from ..kernel_operator import Cuda, KernelOperator, Kernels, Names, ThreadScratch, types_of
-from ..moves.strided import fill_values
+from ..moves.pieces import fill_values
 from .quads import in_quads
 
 IMAGE = Table(

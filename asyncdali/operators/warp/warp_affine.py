@@ -15,6 +15,7 @@ from .rotate import Rotate
 
 @register
 class WarpAffine(Rotate):
+    kernel_module = "warp_affine_kernels"
     schema = Schema(
         name="warp_affine",
         doc="""Warps images or volumes by an affine transform.

@@ -11,6 +11,7 @@ from .sphere_water import DISPLACEMENT_ARGS, TYPES, Displacement
 
 @register
 class Water(Displacement):
+    kernel_module = "water_kernels"
     warp = "water"
     parameters = ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")
     schema = Schema(

@@ -6,6 +6,8 @@ file.py, fits.py, nemo_asr.py and file_read.py are the operators; listed.py and 
     entries.py          File names that come from data
     file_kernels.py, file_tables.py
                         Reads whole files without the interpreter
+    file_read_kernels.py
+                        Steps of ``io.file.read``: its paths are data
     file_table.py       Finds the samples of file-based readers: directories with one class each, and lists of files
     fits_files.py       FITS files: headers of 80-character cards, big-endian arrays, in blocks of 2880 bytes (FITS standard 4.0)
     listing.py          The files of many directories as one compact table

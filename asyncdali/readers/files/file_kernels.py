@@ -6,9 +6,8 @@ are known."""
 from __future__ import annotations
 
 from ...compiled import kinds
-from ...compiled.intrinsics import call3, copy_bytes, fetch_add, load_i32, load_i64, store_i64, store_u8
+from ...compiled.intrinsics import call3, copy_bytes, fetch_add, load_i32, load_i64, store_i64
 from ...compiled.step import compiled, inlined, step
-from ..containers.record_kernels import open_file, read_at
 from .file_tables import ADVISE_FILES, COPY_PATHS, OPEN_FILES, READ_DIRECT, READ_FILES
 
 _open = kinds.ExternalFunction("open", kinds.int32(kinds.int64, kinds.int32))
@@ -148,16 +147,6 @@ def advise_step(context, sample, thread):
     return 0
 
 
-@step
-def copy_path(context, sample, thread):
-    """The NUL-terminated path of a sample."""
-    at = 8 * sample
-    length, target = load_i64(load_i64(context + copying.lengths) + at), load_i64(load_i64(context + copying.targets) + at)
-    copy_bytes(target, load_i64(load_i64(context + copying.texts) + at), length)
-    store_u8(target + length, 0)
-    return 0
-
-
 @compiled(5, brief=True)
 def join_texts(texts, starts, count, out, room):
     """Copy the NUL-terminated texts at ``texts + starts[k]``, with their NULs, as far as there is room. Returns the bytes of all."""
@@ -169,16 +158,3 @@ def join_texts(texts, starts, count, out, room):
             copy_bytes(out + size, text, length)
         size += length
     return size
-
-
-@step
-def read_direct_step(context, sample, thread):
-    """Read each file without the system's cache. Status: errno, or SHORT_READ."""
-    at = 8 * sample
-    fd = open_file(load_i64(context + direct.paths) + load_i64(load_i64(context + direct.starts) + at), 1)
-    if fd < 0:
-        return -fd
-    size = load_i64(load_i64(context + direct.sizes) + at)
-    code = read_at(fd, 0, load_i64(load_i64(context + direct.room) + at), size, load_i64(load_i64(context + direct.addresses) + at))
-    _close(fd)
-    return code

@@ -82,12 +82,10 @@ class FileRead(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         from ...compiled.step import compile_all
-        from ..containers import record_kernels
-        from . import file_kernels
+        from . import file_read_kernels
 
-        self._kernels = file_kernels
-        compile_all(file_kernels)
-        record_kernels.lay_out.compile()
+        self._kernels = file_read_kernels
+        compile_all(file_read_kernels)
         self._fetches = Fetches(may_redirect(spec, environment))
         self._expected = ExpectedSizes()
         self._remote = spec.constant("allow_remote_entries")

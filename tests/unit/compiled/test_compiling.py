@@ -484,7 +484,7 @@ def test_all_kernels_of_modules_are_compiled_once(tmp_path, monkeypatch):
 
 def test_modules_with_kernels_are_found():
     found = compiling.kernel_modules()
-    assert {"asyncdali.compiled.crew", "asyncdali.codecs.jpeg.jpeg_kernels", "asyncdali.operators.moves.strided_kernels"} <= set(found)
+    assert {"asyncdali.compiled.crew", "asyncdali.codecs.jpeg.jpeg_kernels", "asyncdali.operators.moves.pieces_kernels"} <= set(found)
     assert "asyncdali.compiled.tables" not in found
 
 

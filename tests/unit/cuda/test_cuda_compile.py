@@ -23,7 +23,7 @@ ROOT = Path(asyncdali.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.cu"))
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
 WITH_HALVES = (
-    "crop_mirror_normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "move_kernels.cu",
+    "crop_mirror_normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "slice_kernels.cu", "pieces_kernels.cu",
     "gaussian_blur_kernels.cu", "gaussian_blur_small_kernels.cu",
     "filter_kernels.cu",
 )  # fmt: skip
@@ -47,14 +47,14 @@ MACROS = {
     "crop_mirror_normalize_planes_kernels.cu": [
         (("OUT", dtype), ("COLORED", colored)) for colored, dtype in enumerate(("float16", "float32", "uint8"))
     ],
-    "resampling_kernels.cu": [(("FACTOR", "127.5"), ("OFFSET", "-1.0"), ("PER_LOBE", 32))],
+    "audio_resample_kernels.cu": [(("FACTOR", "127.5"), ("OFFSET", "-1.0"), ("PER_LOBE", 32))],
     "resize_kernels.cu": [
         (("VOLUME", volume), ("CHANNELS", channels), ("SIGNED", channels % 2)) for volume in (0, 1) for channels in (0, 2, 3)
     ],
     "rotate_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
     "expressions_kernels.cu": list(expressions()),
     "color_space_kernels.cu": [(("FROM", a), ("TO", b)) for a in (1, 3) for b in (1, 3)],
-    "move_kernels.cu": [(("AXES", axes), ("DENSE", dense)) for axes, dense in ((1, 1), (2, 0), (4, 1))],
+    "pieces_kernels.cu": [(("AXES", axes), ("DENSE", dense)) for axes, dense in ((1, 1), (2, 0), (4, 1))],
     "warp_perspective_kernels.cu": [(("INTERPOLATION", kind),) for kind in (0, 1, 2)],
     "sphere_water_kernels.cu": [(("WATER", water),) for water in (0, 1)],
     "gaussian_blur_kernels.cu": [(("ROWS", rows),) for rows in (64, 160)],

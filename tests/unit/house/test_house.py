@@ -488,7 +488,7 @@ def test_operator_modules_have_tests_of_their_own():
     assert [name for name in names if files.isdisjoint({f"test_{name}.py", f"test_readers_{name}.py"})] == []
 
 
-SHARED_KERNELS = {"containers/protobuf", "containers/record", "moves/move"}
+SHARED_KERNELS = {"containers/protobuf", "containers/record"}
 """Kernels that several modules of their folder share."""
 
 
@@ -502,6 +502,33 @@ def test_kernels_have_the_name_of_their_operator():
         if not any(name == other or name.startswith(f"{other}_") for other in names):
             strange.append(f"{kernels.parent.name}/{name}")
     assert set(strange) == SHARED_KERNELS
+
+
+KERNEL_MODULES = {path.stem for path in ROOT.rglob("*_kernels.py")}
+
+
+def kernel_modules_named_in(path: Path) -> set[str]:
+    """The modules of kernels that a module imports, or that one of its classes names as its `kernel_module`."""
+    names = set(re.findall(r'kernel_module = "(\w+)"', path.read_text()))
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            names |= {(node.module or "").rpartition(".")[2], *(alias.name for alias in node.names)}
+    return names & KERNEL_MODULES
+
+
+def test_every_operator_with_kernels_has_a_module_of_kernels():
+    """`transpose_kernels.py` is beside `transpose.py`, although other operators have the same steps: it names them.
+
+    In the two short forms, the function of an element or a sample is part of the operator's class.
+    """
+    from asyncdali.operators.kernel_operator import TwoFileOperator
+
+    for cls in load_registry().values():
+        if cls.__module__.startswith("asyncdali.") and not issubclass(cls, TwoFileOperator):
+            path = ROOT.parent / cls.__module__.replace(".", "/")
+            used, own = kernel_modules_named_in(path.with_suffix(".py")), f"{path.name}_kernels"
+            inherited = {base.kernel_module for base in cls.__mro__ if vars(base).get("kernel_module")}
+            assert own in used or not (used or inherited), f"{cls.schema.name}: {own}.py names none of its kernels"
 
 
 SUBJECTS = {"cuda", "docs", "house", "security", "show"}

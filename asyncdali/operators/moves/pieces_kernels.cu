@@ -2,7 +2,7 @@
 // Macros: IN, OUT element types; AXES: rank of a piece, at least 2 for `reversed`, `planes` and `interleaved`; DENSE 1: a piece's elements
 // are contiguous in the output; CHANNELS: of `planes`, 2 to 4.
 #include "lines.cuh"
-#include "strided_tables.py"
+#include "pieces_tables.py"
 
 struct Move {
     int64 source, target, rows;

@@ -1,7 +1,7 @@
 // Resample sound. Macros: IN, OUT element types; FACTOR, OFFSET: map the range of IN to the range of OUT; PER_LOBE: rows of weights between
 // two zeros of the sinc.
 #include "kernel.cuh"
-#include "resampling_tables.py"
+#include "../../codecs/audio/resampling_tables.py"
 
 #define ROWS (PER_LOBE + 2)
 #define MOST_TAPS 128  // of the highest quality

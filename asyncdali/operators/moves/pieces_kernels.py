@@ -1,6 +1,6 @@
 """Compiled steps that move elements. Each sample consists of pieces, which are copied between strided places with any number of axes.
 
-Joining, slicing, padding, transposing and filling differ only in offsets and strides, which ``strided.py`` writes into records. One step
+Joining, slicing, padding, transposing and filling differ only in offsets and strides, which ``pieces.py`` writes into records. One step
 serves all element types, because it moves runs of bytes; :func:`converting_step` also changes the type.
 """
 
@@ -15,9 +15,9 @@ from ...compiled.byte_vectors import divider, interleaver
 from ...compiled.convert_kernels import converter, slicing_converter, storage, view
 from ...compiled.intrinsics import copy_bytes, load_i64, smaller, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
-from .strided_tables import BORDERED, PIECE_HEAD, PIECES
+from .pieces_tables import PIECE_HEAD, PIECES
 
-at, word, _bordered = PIECES.at, PIECE_HEAD.word, BORDERED.at
+at, word = PIECES.at, PIECE_HEAD.word
 _view_u16, _view_u64 = view_of(np.dtype(np.uint16)), view_of(np.dtype(np.uint64))
 
 
@@ -265,63 +265,3 @@ def converting_step(in_dtype: str, out_dtype: str, slicing: bool = True) -> Comp
 
     make = step_variant("convert", in_dtype, out_dtype, slicing)
     return make(_pieces_step(plane, storage(in_dtype).itemsize, storage(out_dtype).itemsize))
-
-
-@inlined
-def _inside(index, extent, border):
-    """The index in 0..extent-1 that `index` maps to; borders as numbered in ``crop_rules``."""
-    if 0 <= index < extent:
-        return index
-    if border == 1:
-        return 0 if index < 0 else extent - 1
-    if border == 2:
-        return index % extent
-    period = max(2 * extent - (2 if border == 4 else 0), 1)
-    index %= period
-    return index if index < extent else period - index - (0 if border == 4 else 1)
-
-
-@cache
-def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Copy a window that extends beyond the bounds of its input. An input without elements has no border: the window is zeros."""
-    view_in, view_out, convert = view(in_dtype), view(out_dtype), slicing_converter(in_dtype, out_dtype)
-
-    @step_variant("border", in_dtype, out_dtype)
-    def bordered(context, sample, thread):
-        axes, border = load_i64(context + _bordered.axes), load_i64(context + _bordered.border)
-        record = load_i64(context + _bordered.records) + 32 * axes * sample
-        extents, inputs = view_i64(record, axes), view_i64(record + 8 * axes, axes)
-        begins, strides = view_i64(record + 16 * axes, axes), view_i64(record + 24 * axes, axes)
-        source, total, elements = load_i64(load_i64(context + _bordered.inputs) + 8 * sample), 1, 1
-        for k in range(axes):
-            total *= extents[k]
-            elements *= inputs[k]
-        out = view_out(load_i64(load_i64(context + _bordered.outputs) + 8 * sample), total)
-        if elements == 0:
-            for i in range(total):
-                out[i] = 0
-            return 0
-        if total == 0:
-            return 0
-        # Innermost axes that are copied whole are moved as one block.
-        left, block = axes, 1
-        while left > 1 and begins[left - 1] == 0 and extents[left - 1] == inputs[left - 1]:
-            left -= 1
-            block *= extents[left]
-        last = left - 1
-        width, begin, extent = extents[last], begins[last], inputs[last]
-        done = 0
-        for row in range(total // (width * block)):
-            rest, base = row, source
-            for k in range(last - 1, -1, -1):
-                base += _inside(rest % extents[k] + begins[k], inputs[k], border) * strides[k]
-                rest //= extents[k]
-            line = view_in(base, extent * block)
-            for i in range(width):
-                first = _inside(i + begin, extent, border) * block
-                for c in range(block):
-                    out[done + c] = convert(line[first + c])
-                done += block
-        return 0
-
-    return bordered

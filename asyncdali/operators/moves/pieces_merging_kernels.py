@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...compiled.intrinsics import larger, load_i64, store_i64, view_i64
 from ...compiled.step import compiled
-from .strided_kernels import collapse
-from .strided_tables import MOVE_HEAD, MOVING, PIECE_HEAD
+from .pieces_kernels import collapse
+from .pieces_tables import MOVE_HEAD, MOVING, PIECE_HEAD
 
 at, head, move = MOVING.at, PIECE_HEAD.at, MOVE_HEAD.at
 _HEAD, _MOVE_HEAD = PIECE_HEAD.words, MOVE_HEAD.words

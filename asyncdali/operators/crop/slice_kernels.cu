@@ -1,6 +1,6 @@
-// Slices and crops whose window extends beyond the bounds of the input. Macros: IN, OUT element types.
+// slice: windows that extend beyond the bounds of the input. Macros: IN, OUT element types.
 #include "kernel.cuh"
-#include "strided_tables.py"
+#include "slice.py"
 
 // The index in 0..extent-1 that `index` maps to; borders as numbered in crop_rules.py (1 edge, 2 wrap, 3 reflect, 4 reflect_101).
 DEVICE int64 bordered_index(int64 index, int64 extent, int64 border) {

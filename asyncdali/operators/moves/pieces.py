@@ -1,4 +1,4 @@
-"""Records of the steps that move elements (``strided_kernels``): pieces of inputs and their targets, for a whole batch."""
+"""Pieces of inputs and their places in the output, for a whole batch: records of the steps in ``pieces_kernels``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.addresses import address_of, products
-from ...device.launch import LINE, LINES_AT_ONCE, Entry, Kernel, Launch, element_type, grid_of
+from ...compiled.addresses import address_of
+from ...device.launch import LINE, LINES_AT_ONCE, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ..base import Step, no_explanation
-from .strided_tables import MOVE, MOVE_HEAD, MOVING, PIECE_HEAD, PIECES
+from .pieces_tables import MOVE, MOVE_HEAD, MOVING, PIECE_HEAD, PIECES
 
-_SOURCE, _MOVES = Path(__file__).with_name("strided_kernels.cu"), Path(__file__).with_name("move_kernels.cu")
+_SOURCE = Path(__file__).with_name("pieces_kernels.cu")
 _HEAD = PIECE_HEAD.words
 _ROW = 64
 """Least bytes of a row that is moved line by line."""
@@ -85,7 +85,7 @@ class Pieces:
         self.add(values, extents, strides, np.arange(len(values)) * values.itemsize if per_sample else 0, targets)
 
     def step(self, function: Any) -> Step:
-        """The step; `function` is one of ``strided_kernels``."""
+        """The step; `function` is one of ``pieces_kernels``."""
         records, axes = self._records()
         table, keep = PIECES.make(
             outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=tuple(self._inputs),
@@ -120,7 +120,7 @@ class Pieces:
         shared = np.ascontiguousarray(source) if isinstance(source, np.ndarray) else None
         dtype = self.output.dtype if isinstance(source, np.ndarray) else source.dtype
         sizes = storage_dtype(dtype).itemsize, self.output.itemsize
-        return move_launch(self._inputs[k], self.output.addresses, records, k, _moved_types(dtype, self.output.dtype), sizes, shared)
+        return move_launch(self._inputs[k], self.output.addresses, records, k, moved_types(dtype, self.output.dtype), sizes, shared)
 
 
 _FEW_VALUES = 16
@@ -143,7 +143,7 @@ def move_launch(
     types, sizes      macros for the element types of input and output, and their bytes
     shared            an array that replaces all inputs
     """
-    from .move_kernels import plan_moves
+    from .pieces_merging_kernels import plan_moves
 
     count, pieces, words = records.shape
     axes = (words - _HEAD) // 3
@@ -173,7 +173,7 @@ def move_launch(
         entry, lines = "short_rows", -(-elements // width)
     more = (("CHANNELS", channels),) if entry == "planes" else ()
     macros = (*types, ("AXES", left), ("DENSE", dense if entry in ("elements", "reversed") else 0), *more)
-    return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
+    return Launch(Kernel(_SOURCE, entry, macros), context, grid_of(lines, count))
 
 
 def _pixels(moves: np.ndarray, axes: int, size: int) -> tuple[str, int]:
@@ -202,18 +202,11 @@ def _reversed(moves: np.ndarray, axes: int) -> bool:
     return bool((turned | plain).all())
 
 
-def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str, str], tuple[str, str]]:
+def moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str, str], tuple[str, str]]:
     """Macros for elements that are moved, or converted if the types differ."""
     if source == target:
         return ("IN", sized_name(source)), ("OUT", sized_name(source))
     return ("IN", element_type(storage_dtype(source))), ("OUT", element_type(storage_dtype(target)))
-
-
-def bordered_launch(source: Batch, output: Batch, context: tuple[Entry, ...]) -> Launch:
-    """A window that extends beyond its input's bounds; `context` is a BORDERED."""
-    largest = int(products(output.shapes).max(initial=0))
-    kernel = Kernel(_SOURCE, "bordered", _moved_types(source.dtype, output.dtype))
-    return Launch(kernel, context, grid_of(largest, len(output)))
 
 
 def fill_values(values: object, dtype: DALIDataType) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from ...compiled.tables import OUTPUTS, SAMPLES, Field, Table
 
 PIECE_HEAD = Table(
     "PIECE_HEAD",
@@ -62,14 +62,4 @@ MOVING = Table(
     Field("elements", "int64", "result: of the largest piece"),
     Field("width", "int64", "result: elements of the longest row"),
 )
-"""Arguments and results of ``move_kernels.plan_moves``."""
-
-BORDERED = Table(
-    "BORDERED",
-    INPUTS,
-    OUTPUTS,
-    Field("records", "int64[samples, 4, axes]", "extents of the output, those of the input, where the window begins, strides of the input"),
-    Field("axes", "int64", "axes of a sample"),
-    Field("border", "int64", "extension of the input beyond its bounds (crop_rules.BORDERS)"),
-    SAMPLES,
-)
+"""Arguments and results of ``pieces_merging_kernels.plan_moves``."""

@@ -1,0 +1,7 @@
+"""Compiled step of ``erase``: the input and the erased regions are pieces of the output."""
+
+from __future__ import annotations
+
+from ..moves.pieces_kernels import copy_step
+
+__all__ = ["copy_step"]
