@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ctypes import c_int64
 from typing import Any
 
@@ -51,11 +51,12 @@ def _address_by_numpy(array: Any) -> int:
 address_of = _address_in_head if _KNOWN else _address_by_numpy
 
 
-def addresses_of(arrays: Iterable[np.ndarray]) -> list[int]:
-    """:func:`address_of` for each array."""
-    if not _KNOWN:
-        return [int(array.ctypes.data) for array in arrays]
-    return [_word_at(id(array) + _DATA).value if type(array) is _array else int(array.ctypes.data) for array in arrays]
+def pointers_to(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, object]:
+    """int64[arrays]: where the address of the elements of each array stands in memory. And an object that must live as long."""
+    if _KNOWN:
+        return np.fromiter(map(_DATA.__add__, map(id, arrays)), np.int64, len(arrays)), arrays
+    addresses = np.array([array.ctypes.data for array in arrays], np.int64)
+    return address_of(addresses) + 8 * np.arange(len(arrays)), addresses
 
 
 class Within:

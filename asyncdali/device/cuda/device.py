@@ -8,15 +8,15 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from itertools import accumulate, compress, count, repeat
-from operator import attrgetter, is_not
+from itertools import chain, compress, count, repeat
+from operator import attrgetter, is_, is_not
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
 from ...compiled import gate
-from ...compiled.addresses import address_of, addresses_of
+from ...compiled.addresses import address_of, pointers_to
 from ...compiled.places import lay_out, to_addresses
 from ...compiled.tables import Handle, table_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
@@ -31,16 +31,16 @@ from .gather import copy_launch
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, PinnedMemory, pinned_pool
 from .timing import StreamTimes
-from .upload_kernels import PIECE, fill_upload
+from .upload_kernels import ALIGNMENT, UPLOAD, fill_upload, place_upload
 from .user_arrays import UserArrays
 
 log = logging.getLogger("asyncdali")
 
-_ALIGNMENT = 64
-_WORDS = _ALIGNMENT // 8
+_WORDS = ALIGNMENT // 8
 _PADDING = [(0,) * (-k % _WORDS) for k in range(_WORDS)]
 _USUAL_KINDS = {np.ndarray, Handle, Scratch}
-_bytes, _is_dense = attrgetter("nbytes"), attrgetter("flags.c_contiguous")
+_bytes, _size, _is_dense = attrgetter("nbytes"), attrgetter("size"), attrgetter("flags.c_contiguous")
+_TOTALS = UPLOAD.span("upload_bytes", "total_bytes")
 _SPARE = 8.0
 _HELD_BYTES = 1 << 19
 """Uploads up to this size are written with the interpreter lock held. A busy thread keeps the lock for 5 ms."""
@@ -148,7 +148,7 @@ class CudaDevice:
         count = driver.device_count()
         if not 0 <= index < count:
             raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
-        for function in (perform, lay_out, to_addresses, fill_upload, gate.make, gate.open_gate, gate.pass_gate):
+        for function in (perform, lay_out, to_addresses, place_upload, fill_upload, gate.make, gate.open_gate, gate.pass_gate):
             function.compile()
         self.driver = driver
         self.index = index
@@ -357,8 +357,7 @@ class Tables:
     """The layout of the tables of launches: the launches' own tables first, then arrays, then scratch memory.
 
     upload_bytes    size of tables and arrays;  total_bytes  size of all
-    arrays          arrays and handles of address arrays;  places  their offsets
-    words           of all tables, with offsets in place of addresses;  addresses  indices of these words
+    arrays          arrays and handles of address arrays
     begins          start of each launch's table, in words
 
     A batch of two views has 64 arrays. Functions written in C go through them, because loops took a tenth of the interpreter time.
@@ -372,36 +371,57 @@ class Tables:
             words += launch.context
             words += _PADDING[len(words) % _WORDS]
         addresses = _not_integers(words)
-        kinds = set(map(type, map(words.__getitem__, addresses)))
-        if not kinds <= _USUAL_KINDS:
-            for k in addresses:
-                if not isinstance(words[k], (np.ndarray, Handle, Scratch)):
-                    words[k] = int(words[k])
-            addresses = _not_integers(words)
         entries = list(map(words.__getitem__, addresses))
-        ids = list(map(id, entries))
-        things = dict(zip(ids, entries)).values()  # each once
-        memory = [thing for thing in things if type(thing) is Scratch] if Scratch in kinds else []
-        self.arrays: list[Any] = [thing for thing in things if type(thing) is not Scratch] if memory else list(things)
-        sizes = [*map(_bytes, self.arrays), *[scratch.size for scratch in memory]]
-        rounded = [(size + _ALIGNMENT - 1) & -_ALIGNMENT for size in sizes]
-        self.places = list(accumulate(rounded, initial=8 * len(words)))
-        place_of = dict(zip(map(id, (*self.arrays, *memory)), self.places))
-        for k, place in zip(addresses, map(place_of.__getitem__, ids)):
-            words[k] = place
-        self.words, self.addresses = words, addresses
-        self.upload_bytes = max(self.places[len(self.arrays)], _ALIGNMENT)
-        self.total_bytes = max(self.places[-1], _ALIGNMENT)
+        kinds = set(map(type, entries))
+        if not kinds <= _USUAL_KINDS:
+            for k, entry in zip(addresses, entries):
+                if not isinstance(entry, (np.ndarray, Handle, Scratch)):
+                    words[k] = int(entry)
+            addresses = _not_integers(words)
+            entries = list(map(words.__getitem__, addresses))
+        things = list(dict(zip(map(id, entries), entries)).values())  # each once
+        scratch: list[Scratch] = []
+        if Scratch in kinds:
+            scratch = list(compress(things, map(is_, map(type, things), repeat(Scratch))))
+            things = list(compress(things, map(is_not, map(type, things), repeat(Scratch))))
+        self.arrays: list[Any] = things
+        numbers: Any = dict(zip(map(id, chain(things, scratch)), count()))
+        sizes = *map(_bytes, things), *map(_size, scratch)
+        self._counts = len(words), len(addresses), len(things), len(sizes)
+        self._table = table = table_of((
+            *self._counts, 0, 0, *map(numbers.get, map(id, words), words), *addresses, *sizes, *sizes,
+        ))  # fmt: skip
+        place_upload.held(address_of(table))
+        self.upload_bytes, self.total_bytes = table[_TOTALS].tolist()
+
+    @property
+    def words(self) -> np.ndarray:
+        """The words of all tables, with offsets in place of addresses."""
+        return self._table[UPLOAD.words :][: self._counts[0]]
+
+    @property
+    def addresses(self) -> list[int]:
+        """The indices of the words that are offsets."""
+        words, addresses, _, _ = self._counts
+        found: list[int] = self._table[UPLOAD.words + words :][:addresses].tolist()
+        return found
+
+    @property
+    def places(self) -> list[int]:
+        """The offsets of the arrays."""
+        _, _, arrays, things = self._counts
+        found: list[int] = self._table[-things:][:arrays].tolist() if things else []
+        return found
 
     def write(self, staged: int, address: int) -> None:
-        """Write tables and arrays to `staged`, whose device copy will be at `address`."""
+        """Write tables and arrays to `staged`, whose device copy will be at `address`. Called once."""
         arrays = self.arrays
         if not all(map(_is_dense, arrays)):
             arrays = list(map(np.ascontiguousarray, arrays))
-        pieces = PIECE.records(place=self.places[: len(arrays)], source=addresses_of(arrays), bytes=map(_bytes, arrays))
-        lists = table_of([*pieces, *self.words, *self.addresses])
+        sources, keep = pointers_to(arrays)
         write = fill_upload.held if self.upload_bytes <= _HELD_BYTES else fill_upload
-        write(staged, address_of(lists), len(arrays), len(self.words), len(self.addresses), address)
+        write(address_of(self._table), address_of(sources), staged, address)
+        del keep
 
 
 def _not_integers(words: Sequence[object]) -> list[int]:
