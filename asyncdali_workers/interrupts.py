@@ -34,7 +34,6 @@ import time
 from _signal import SIGINT, getsignal, pthread_kill, signal, valid_signals
 from _thread import start_new_thread
 from collections import deque
-from collections.abc import Iterable
 from itertools import repeat
 from types import CodeType, FrameType
 from typing import Any
@@ -90,7 +89,7 @@ class uninterrupted:
             return
         later = _Later(self)
         try:
-            _install(self._replaced[0], repeat(later))
+            deque(map(signal, self._replaced[0], repeat(later)), 0)
             self._later = later
         except BaseException as error:  # a handler that was not replaced yet has raised
             _restore(self._replaced)
@@ -137,18 +136,13 @@ ROUNDS = 20
 """Parts in which a thread waits for the limit. A stop of the process lengthens one part, whatever it takes."""
 
 
-def _install(numbers: Iterable[int], handlers: Iterable[object]) -> None:
-    """Install handlers. In between no handler runs, except where ``signal`` looks for signals itself."""
-    deque(map(signal, numbers, handlers), 0)
-
-
 def _restore(replaced: Any, attempts: int = 8) -> BaseException | None:
     """Install the handlers again that were replaced. Returns the exception of one that ran meanwhile.
 
     This is a recursion and no loop: an exception between two rounds of a loop would leave handlers replaced forever.
     """
     try:
-        _install(*replaced)
+        deque(map(signal, *replaced), 0)  # in between no handler runs, except where `signal` looks for signals itself
     except BaseException as error:
         if attempts:
             try:

@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import Future
 from concurrent.futures.thread import _WorkItem
 from contextlib import AbstractContextManager
@@ -45,7 +45,8 @@ _waits: dict[CodeType, Callable[[Any], threading.Thread | None]] = {}
 _main = threading.main_thread().ident
 
 Holder = Callable[[FrameType], bool]
-"""Whether a call waits for a frame. The inner frames of its stack are, or may be, a function that the pipeline calls."""
+"""Whether a call waits for a stack, given by its innermost frame: for one of the frames, whose inner frames are, or may be, a function that
+the pipeline calls."""
 
 
 def _after_fork() -> None:
@@ -67,8 +68,8 @@ def waits_for_thread(method: Any, thread_of: Callable[[Any], threading.Thread | 
 
 
 def runs_thread(thread: threading.Thread) -> Holder:
-    """Whether a frame is the outermost one of a thread."""
-    return lambda frame: frame.f_code is _BOOTSTRAP and frame.f_locals.get("self") is thread
+    """Whether a stack is a thread's."""
+    return lambda frame: any(outer.f_locals.get("self") is thread for outer in frames_of(frame, {_BOOTSTRAP}))
 
 
 class Deadlock(RuntimeError):
@@ -103,7 +104,7 @@ class DeadlockWait:
 
     def _look(self, stacks: dict[int, FrameType], notice: bool) -> None:
         me = threading.current_thread()
-        holders = [ident for ident, frame in stacks.items() if ident != me.ident and any(map(self._holds, _frames(frame)))]
+        holders = [ident for ident, frame in stacks.items() if ident != me.ident and self._holds(frame)]
         for ident in holders:
             if _waits_for(stacks, ident, me):
                 raise Deadlock(
@@ -148,6 +149,16 @@ class PatientLock:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+
+def frames_of(frame: FrameType | None, codes: Container[CodeType]) -> list[FrameType]:
+    """The frames of a stack that run one of these codes, innermost first."""
+    found = []
+    while frame is not None:
+        if frame.f_code in codes:
+            found.append(frame)
+        frame = frame.f_back
+    return found
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:

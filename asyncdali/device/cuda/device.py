@@ -22,7 +22,7 @@ from ...compiled.tables import Handle, table_of
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, Reports, WorkerState, WorkerThreads
 from .arrays import CudaMemory, buffers_of, pending_events, pieces
-from .command_kernels import perform
+from .command_kernels import current_context, perform
 from .commands import Commands
 from .driver import Driver
 from .fed_arrays import FedArrays
@@ -148,7 +148,7 @@ class CudaDevice:
         count = driver.device_count()
         if not 0 <= index < count:
             raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
-        for function in (perform, lay_out, to_addresses, place_upload, fill_upload, gate.make, gate.open_gate, gate.pass_gate):
+        for function in (current_context, perform, lay_out, to_addresses, place_upload, fill_upload, gate.make, gate.open_gate, gate.pass_gate):
             function.compile()
         self.driver = driver
         self.index = index

@@ -140,9 +140,7 @@ class CupyDriver:
 
     def current(self) -> int:
         """The calling thread's context, for :meth:`restore`; 0 if it has none. A device number could not express "none"."""
-        context = ctypes.c_void_p()
-        self._library.cuCtxGetCurrent(ctypes.byref(context))
-        return context.value or 0
+        return self._current_context(self._context_getter)
 
     def restore(self, context: int) -> None:
         """Make a context the calling thread's again; 0: none."""
@@ -215,6 +213,14 @@ class CupyDriver:
     @functools.cached_property
     def _calls_address(self) -> int:
         return address_of(self._calls)
+
+    @functools.cached_property
+    def _context_getter(self) -> int:
+        return ctypes.cast(self._library.cuCtxGetCurrent, ctypes.c_void_p).value or 0
+
+    @functools.cached_property
+    def _current_context(self) -> Callable[[int], int]:
+        return kernels.current_context.held_entry
 
     @functools.cached_property
     def _perform_held(self) -> Callable[[int, int, int], int]:

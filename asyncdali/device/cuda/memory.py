@@ -244,15 +244,15 @@ class DevicePool:
         `at_once`: for a library that writes when it is called, not in the order of a stream. If no free block is idle and the pool may not
         grow, ``before`` has the events that the host must wait for before the call.
         """
-        stream = commands.stream
+        stream, wanted = commands.stream, size_class(size)
         with self._lock:
             if self._returned:
                 self._collect()
-            block, pending = self._take(size_class(size), None if at_once else stream)
-            if at_once and block is not None and pending:
-                block, pending = self._idle_in_place_of(block, pending, size)
+            block, pending = self._take(wanted, None if at_once else stream)
             if block is None:
                 block = self._grow(size)
+            elif pending and at_once:
+                block, pending = self._idle_in_place_of(block, pending, size)
         buffer = DeviceBuffer(block, self._returned, size, stream)
         if pending:
             buffer._behind = pending
@@ -291,8 +291,9 @@ class DevicePool:
         Only memory that is in the deque now is reclaimed. Memory that another thread returns later may be in use by work after the events.
         """
         recorded: dict[int, CudaEvent | None] = {}
-        for _ in range(len(self._returned)):
-            block, streams, behind = self._returned.popleft()
+        returned = self._returned
+        for _ in range(len(returned)):
+            block, streams, behind = returned.popleft()
             for stream in streams:
                 if stream not in recorded:
                     recorded[stream] = self._record(stream)
@@ -321,10 +322,11 @@ class DevicePool:
 
         A block without events is preferred; then the block that was released first."""
         first: deque[tuple[MemoryBlock, _Behind]] | None = None
-        for size in self._sizes_for(wanted):
+        for size in self._fitting.get(wanted) or self._sizes_for(wanted):
             blocks = self._free[size]
-            if blocks and first is None:
-                first = blocks
+            if not blocks:
+                continue
+            first = first or blocks
             for k, (block, behind) in enumerate(blocks):
                 for other, event in behind:
                     if other != stream and not event.done():

@@ -66,7 +66,8 @@ class SourceCounters:
 
     def pull(self, ask: Callable[[], dict[str, Batch]]) -> dict[str, Batch]:
         """Call ``ask()`` and time the call."""
-        used = time.thread_time_ns() if self._root.always_processor or self.pulls % SAMPLED == 0 else -1
+        root, pulls = self._root, self.pulls
+        used = time.thread_time_ns() if pulls % SAMPLED == 0 or root.always_processor else -1
         began = now()
         try:
             answer = ask()
@@ -74,15 +75,14 @@ class SourceCounters:
                 self.samples += len(next(iter(answer.values())))
             return answer
         finally:
-            ended = now()
-            took = ended - began
-            self.pulls += 1
-            if self._root.recorder is not None:
-                self._root.recorder.span(f"ask {self.name}", began, ended, self.pulls - 1)
+            took = now() - began
+            self.pulls = pulls + 1
+            if root.recorder is not None:
+                root.recorder.span(f"ask {self.name}", began, began + took, pulls)
             if used >= 0:
                 self.processor.measured(self.wait, took, time.thread_time_ns() - used)
             self.wait += took
-            self._root.asked += took
+            root.asked += took
 
 
 class PipelineCounters:
@@ -223,11 +223,14 @@ class PipelineCounters:
         delivered = self._delivered
         for batch in outputs:
             owner = batch.owner if batch.alias_of is None else batch.memory_owner
-            if type(owner) is _ARRAY and owner.base is not None:
+            kind = type(owner)
+            if kind is _ARRAY and owner.base is not None:
                 owner = owner.base  # views refer to their owner through `base`
-            if type(owner) is AddressView:
+                kind = type(owner)
+            if kind is AddressView:
                 owner = owner.owner
-            if type(owner) is _ARRAY or isinstance(owner, BlockOwner):
+                kind = type(owner)
+            if kind is _ARRAY or issubclass(kind, BlockOwner):
                 delivered.append(_reference(owner))
         if len(delivered) > self._crowded:
             self.held()

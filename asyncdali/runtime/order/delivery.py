@@ -95,7 +95,7 @@ class Delivery:
             self._counters.arrives(self.in_flight)
 
     def _is_waited_for(self, frame: FrameType) -> bool:
-        """Whether a frame runs a segment of the oldest iteration, for which all consumers wait."""
+        """Whether a stack runs a segment of the oldest iteration, for which all consumers wait."""
         queue = list(self.in_flight)
         return bool(queue) and not queue[0].finished and queue[0].runs_in(frame)
 

@@ -271,7 +271,8 @@ class OnThreads(Placement):
     def decide(self, function: Callable[..., None], *args: object) -> None:
         self._decisions.append((function, args))
         self._make_decisions()
-        self._plan_waiting()
+        if self._plannable:
+            self._plan_waiting()
 
     def decides_here(self) -> bool:
         return self._decider == threading.get_ident()
@@ -359,7 +360,7 @@ class OnCaller(OnThreads):
     def _admit_here(self) -> None:
         self._caller = threading.get_ident()
         try:
-            self._admit_queued()
+            self.decide(self._executor.admit_all)
         finally:
             self._caller = 0
 

@@ -17,7 +17,7 @@ from asyncdali_workers.interrupts import delayed, raised_by_signal, uninterrupte
 
 from ...errors import PipelineClosed, set_aside
 from ...sources.sources import Fed, Sources, batch_size_of
-from ...system.deadlocks import PatientLock
+from ...system.deadlocks import PatientLock, frames_of
 from ..parts import Part
 from .executor import Executor
 from .record import Record
@@ -96,8 +96,8 @@ class Producer:
         return self._lock.held_here() and (hook or self._pulling)
 
     def _asks_in(self, frame: FrameType) -> bool:
-        """Whether a frame belongs to a thread that asks the sources of this pipeline or calls its hook."""
-        return frame.f_code is _ADVANCE and frame.f_locals.get("self") is self
+        """Whether a stack, given by its innermost frame, asks the sources of this pipeline or calls its hook."""
+        return any(outer.f_locals.get("self") is self for outer in frames_of(frame, _ADVANCE))
 
     @property
     def started(self) -> bool:
@@ -394,4 +394,4 @@ class Producer:
             record.finish()
 
 
-_ADVANCE = Producer._advance.__code__
+_ADVANCE = {Producer._advance.__code__}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from ...batch import Batch
-from ...system.deadlocks import FIRST_LOOK, DeadlockWait
+from ...system.deadlocks import FIRST_LOOK, DeadlockWait, frames_of
 from ..work.choices import ChosenWindows, Drawn
 from .moments import NO_CHOICES, NO_ORIGINS, NO_WORKERS
 
@@ -120,8 +120,8 @@ class Record:
         wake()
 
     def runs_in(self, frame: FrameType) -> bool:
-        """Whether a frame runs a segment of this iteration."""
-        return frame.f_code in _RUNS and frame.f_locals["self"].record is self
+        """Whether a stack, given by its innermost frame, runs a segment of this iteration."""
+        return any(outer.f_locals["self"].record is self for outer in frames_of(frame, _RUNS))
 
     def _forget(self, wake: Callable[[], None]) -> None:
         """Undo :meth:`on_finished`."""

@@ -74,32 +74,27 @@ class Scheduler:
         """Start every segment that may start, oldest iterations first."""
         if self._pumping or not self._records:
             return  # a nested call (an iteration that failed immediately), where the outer loop continues; or nothing is in progress
-        self._pumping = True
+        self._pumping = progress = True
+        planning, busy = self._planning, self._busy_backends
         try:
-            self._pump()
-        finally:
-            self._pumping = False
-
-    def _pump(self) -> None:
-        progress = True
-        while progress:
-            progress = False
-            for segment in self._segments:
-                index = segment.index
-                record = None if index in self._planning else self._records.get(self._next[index])
-                if record is not None and self._may_start(segment, record):
+            while progress:
+                progress = False
+                for segment in self._segments:
+                    index = segment.index
+                    if index in planning or segment.backend in busy or self._running >= self._most_running:
+                        continue
+                    record = self._records.get(self._next[index])
+                    if record is None or not segment.producers <= record.done_segments:
+                        continue
                     self._next[index] += 1
-                    self._planning[index] = record.index
+                    planning[index] = record.index
                     self._running += 1
                     if segment.backend in self._limited:
-                        self._busy_backends.add(segment.backend)
+                        busy.add(segment.backend)
                     self._start(segment, record)
                     progress = True
-
-    def _may_start(self, segment: BuiltSegment, record: Record) -> bool:
-        if not segment.producers <= record.done_segments:
-            return False
-        return self._running < self._most_running and segment.backend not in self._busy_backends
+        finally:
+            self._pumping = False
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[str], Stream]) -> list[Stream]:

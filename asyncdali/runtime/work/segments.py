@@ -432,15 +432,14 @@ class SegmentRun:
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
             batch.device = built.output_device
-            if batch.source_info is None and inputs and len(batch.shapes) == count:
+            if inputs and batch.source_info is None and len(batch.shapes) == count:
                 batch.source_info = inputs[0].source_info
-            if batch.rows is None:
-                batch.rows = rows
-                batch.feed = None if rows is not None else batch.feed  # a branch has other numbers of samples than the fed batch
+            if rows is not None and batch.rows is None:
+                batch.rows, batch.feed = rows, None  # a branch has other numbers of samples than the fed batch
             if batch.owner is None or batch.alias_of is not None or batch.links:
                 fresh.append((edge, batch))
-            if batch.links or (rows is not None and batch.owner is None and batch.alias_of is None):
-                steps.append((built, batch))  # its addresses are passed on while the pixels are computed
+                if batch.links or (rows is not None and batch.owner is None and batch.alias_of is None):
+                    steps.append((built, batch))  # its addresses are passed on while the pixels are computed
         produced[id(operator)] = len(planned.outputs[0].shapes) if planned.outputs else count
         for step in planned.steps:
             steps.append((built, step if rows is None else branches.in_branch(step, rows)))
