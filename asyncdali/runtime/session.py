@@ -203,7 +203,7 @@ class Session:
         if not in_main_thread() and threading.current_thread().name.startswith(self.executor.stages.name):
             return True
         producer = self.producer
-        return producer.asks_here(hook) or (bool(producer.sources.pullers) and producer.sources.awaited_here())
+        return producer.asks_here(hook) or producer.sources.awaited_here()
 
     @property
     def iteration(self) -> int:

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, compress, count, repeat
 from operator import attrgetter, is_, is_not
 from typing import Any
@@ -83,11 +83,11 @@ class CudaStream:
 
     def keep(self, event: CudaEvent, things: object) -> None:
         """Keep host memory that device work reads or writes until `event` has completed."""
-        over = []  # released outside of the lock
+        over, kept = [], self._kept  # released outside of the lock
         with self._keeping:
-            self._kept.append((event, things))
-            while self._kept and self._kept[0][0].done():
-                over.append(self._kept.popleft())
+            kept.append((event, things))
+            while kept and kept[0][0].done():
+                over.append(kept.popleft())
 
     def settle(self) -> None:
         """Wait for the queued work of an iteration that could not be queued completely, because its memory may be reused afterwards."""
@@ -98,7 +98,7 @@ class CudaStream:
 
     def throttle(self) -> None:
         """Wait if the host is far ahead of the device. Otherwise a consumer that never waits would fill the memory."""
-        while True:
+        while len(self._kept) > MAX_KEPT:
             with self._keeping:
                 if len(self._kept) <= MAX_KEPT:
                     return
@@ -120,22 +120,21 @@ class CudaStream:
 
 
 class _Entered:
-    """See :meth:`CudaDevice.entered`. Not a generator, because ``contextlib`` takes 1 us longer and each ``run()`` enters twice."""
+    """See :meth:`CudaDevice.entered`. `before` is the calling thread's context."""
 
     __slots__ = ("_before", "_device")
 
-    def __init__(self, device: CudaDevice):
-        self._device = device
+    def __init__(self, device: CudaDevice, before: int):
+        self._device, self._before = device, before
 
     def __enter__(self) -> None:
-        device = self._device
-        self._before = before = device.driver.current()
-        if before != device.context:  # programs with one GPU have it already
-            device.driver.use(device.index)
+        self._device.enter()
 
     def __exit__(self, *exc: object) -> None:
-        if self._before != self._device.context:
-            self._device.driver.restore(self._before)
+        self._device.driver.restore(self._before)
+
+
+_STAYS = nullcontext()
 
 
 class CudaDevice:
@@ -148,7 +147,8 @@ class CudaDevice:
         count = driver.device_count()
         if not 0 <= index < count:
             raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
-        for function in (current_context, perform, lay_out, to_addresses, place_upload, fill_upload, gate.make, gate.open_gate, gate.pass_gate):
+        kernels = current_context, perform, lay_out, to_addresses, place_upload, fill_upload, gate.make, gate.open_gate, gate.pass_gate
+        for function in kernels:
             function.compile()
         self.driver = driver
         self.index = index
@@ -204,8 +204,10 @@ class CudaDevice:
                 log.debug("the device failed: %s", error)
 
     def entered(self) -> AbstractContextManager[None]:
-        """Make this the calling thread's device within the block. Then restore the previous one, because the thread is the user's."""
-        return _Entered(self)
+        """Make this the calling thread's device within a block that begins now. Then restore the previous one, because the thread is the
+        user's. Programs with one GPU have it already."""
+        before = self.driver.current()
+        return _STAYS if before == self.context else _Entered(self, before)
 
     def pin(self, address: int, size: int) -> PinnedMemory:
         """Page-lock host memory that this process did not allocate, until the returned object is dropped."""

@@ -136,7 +136,7 @@ class CupyDriver:
         self.stream_destroy, self.stream_synchronize = runtime.streamDestroy, runtime.streamSynchronize
         self.device_synchronize = runtime.deviceSynchronize
         self.event_destroy, self.event_synchronize = runtime.eventDestroy, runtime.eventSynchronize
-        self.event_record = runtime.eventRecord
+        self.event_record, self._event_query = runtime.eventRecord, runtime.eventQuery
 
     def current(self) -> int:
         """The calling thread's context, for :meth:`restore`; 0 if it has none. A device number could not express "none"."""
@@ -194,7 +194,7 @@ class CupyDriver:
         return int(self._runtime.eventCreateWithFlags(_EVENT_FLAGS))
 
     def event_done(self, event: int) -> bool:
-        return bool(self._runtime.eventQuery(event) == 0)
+        return bool(self._event_query(event) == 0)
 
     def timer_create(self) -> int:
         """An event with a time, for :meth:`elapsed`."""

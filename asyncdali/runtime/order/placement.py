@@ -294,25 +294,27 @@ class OnThreads(Placement):
 
     def _make_decisions(self) -> None:
         """Make the decisions that were requested, unless another thread does."""
-        while self._decisions and self._deciding.acquire(blocking=False):
+        decisions, deciding, guarded = self._decisions, self._deciding, self._executor.guarded
+        while decisions and deciding.acquire(False):
             self._decider = threading.get_ident()
             try:
-                while self._decisions:
-                    function, args = self._decisions.popleft()
-                    self._executor.guarded(function, *args)
+                while decisions:
+                    function, args = decisions.popleft()
+                    guarded(function, *args)
             finally:
                 self._decider = 0
-                self._deciding.release()
+                deciding.release()
 
     def _plan_waiting(self) -> None:
         """Plan the segments of a GPU that may start, unless another thread plans. A thread of its own would have to be woken for each."""
-        while self._plannable and self._planning.acquire(blocking=False):
+        plannable, planning, advance = self._plannable, self._planning, self._executor.advance
+        while plannable and planning.acquire(False):
             try:
-                while self._plannable:
-                    run, phases = self._plannable.popleft()
-                    self._executor.advance(run, phases, None, None)
+                while plannable:
+                    run, phases = plannable.popleft()
+                    advance(run, phases, None, None)
             finally:
-                self._planning.release()
+                planning.release()
 
     def _decide_here(self, function: Callable[[], None]) -> None:
         """Request a decision on the user's thread. If another thread is deciding, that thread makes it."""

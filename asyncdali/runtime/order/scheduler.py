@@ -30,6 +30,7 @@ class Scheduler:
         self._planning: dict[int, int] = {}  # segment -> iteration that is being planned
         self._running = 0
         self._pumping = False
+        self._again = False  # a nested call has asked for another look at all segments
         self._busy_backends: set[str] = set()
 
     def resume(self, records: Iterable[Record], admitted: int) -> None:
@@ -72,13 +73,14 @@ class Scheduler:
 
     def pump(self) -> None:
         """Start every segment that may start, oldest iterations first."""
+        self._again = True
         if self._pumping or not self._records:
             return  # a nested call (an iteration that failed immediately), where the outer loop continues; or nothing is in progress
-        self._pumping = progress = True
+        self._pumping = True
         planning, busy = self._planning, self._busy_backends
         try:
-            while progress:
-                progress = False
+            while self._again:
+                self._again = False
                 for segment in self._segments:
                     index = segment.index
                     if index in planning or segment.backend in busy or self._running >= self._most_running:
@@ -92,7 +94,6 @@ class Scheduler:
                     if segment.backend in self._limited:
                         busy.add(segment.backend)
                     self._start(segment, record)
-                    progress = True
         finally:
             self._pumping = False
 
