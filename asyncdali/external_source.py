@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from .compat.ops_attributes import DaliAttributes
 from .data_node import DataNode
 from .errors import ArgumentTypeError, OperatorError, OperatorValueError, refused
 from .graph import node as nodes
-from .graph.dali_attributes import DaliAttributes
 from .messages.notices import warn
 from .operators.base import Spec
 from .sources.external_source import ExternalInput

@@ -13,7 +13,6 @@
     drawing.py, dot.py        pictures of graphs
 
     context.py          The stack of current pipelines of each thread, and the trace of a user's operator call
-    dali_attributes.py  Attributes of DALI's ``ops`` objects that begin with an underscore
 
 From calls to segments::
 

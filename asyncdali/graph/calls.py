@@ -10,13 +10,13 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..compat.ops_attributes import DaliAttributes
 from ..errors import OperatorValueError
 from ..messages.notices import warn
 from ..operators import extensions
 from ..operators.base import REGISTRY, REQUIRED, Schema, Spec, camel_case
 from ..operators.modules import OLD_NAMES, OPERATORS
 from . import node
-from .dali_attributes import DaliAttributes
 
 NAMED_INPUTS = 8
 """Operators with more inputs than this are documented with ``*inputs``."""

@@ -4,7 +4,6 @@
     closing.py       Closes open pipelines before the interpreter exits, so that threads and worker processes end first
     conversion.py    pipeline_def with `enable_conditionals=True`: rewrites and traces the graph function
     core.py          The core of a pipeline: options, definition, session, worker processes
-    dali_names.py    Underscore names that programs for DALI read, set or call on a pipeline, although DALI does not document them
     decorator.py     pipeline_def: turns graph functions into pipelines
     engines.py       Starts a pipeline's engines
     epochs.py        Iterators over one epoch of a pipeline

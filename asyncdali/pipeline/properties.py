@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..compat.pipeline_attributes import DaliNames
 from ..messages.notices import warn
 from ..types import DALIDataType
-from .dali_names import DaliNames
 
 
 class Properties(DaliNames):

@@ -3,8 +3,6 @@
     pytorch/, jax/, tf/, numba/    one folder per framework
 
     base_iterator.py  The common base of all framework iterators
-    dali_names.py     Iterator attributes with an underscore that programs written for DALI read, set or call, although DALI does not
-                      document them
     epochs.py         Epoch arithmetic: the number of batches of an iterator's epoch, and which samples of the last batch belong to it
     feeding.py        Pipelines that a plugin feeds: each fed batch runs one iteration
     paddle.py         Pipelines in PaddlePaddle: iterators that return Paddle tensors

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
 
 from .._version import __version__
+from ..compat.iterator_attributes import IteratorDaliNames
 from ..errors import CheckpointError, set_aside
 from ..messages.notices import warn
 from ..pipeline.front import core_of
 from ..types import PipelineAPIType
-from .dali_names import IteratorDaliNames
 from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, epoch_of, shard_sizes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from asyncdali import Pipeline, fn, ops, types
-from asyncdali.graph.dali_attributes import ABSENT
+from asyncdali.compat.ops_attributes import ABSENT
 
 
 def test_attributes_with_an_effect():

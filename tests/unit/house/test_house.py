@@ -19,9 +19,9 @@ import pytest
 from helpers.places import PROJECT, TESTS
 
 from asyncdali import Pipeline
+from asyncdali.compat.pipeline_attributes import DaliNames
 from asyncdali.operators import Operator, load_registry
 from asyncdali.pipeline.core import Core
-from asyncdali.pipeline.dali_names import DaliNames
 
 ROOT = PROJECT / "asyncdali"
 

@@ -1,4 +1,4 @@
-"""Iterator attributes with an underscore that programs written for DALI read, set or call, although DALI does not document them.
+"""Attributes of iterators with an underscore: programs written for DALI read, set or call them, although DALI does not document them.
 
 Copies of DALI's `__next__` call `_first_batch`, `_get_outputs`, `_schedule_runs`, `_advance_and_check_drop_last` and `_remove_padded`, in
 this order.
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..pipeline.front import core_of
-from .epochs import LastBatchPolicy, ReaderEpochs
+from ..plugin.epochs import LastBatchPolicy, ReaderEpochs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..pipeline import Pipeline
+    from ..plugin.epochs import OpenEpochs
     from ..runtime.order.delivery import Mark
-    from .epochs import OpenEpochs
 
 
 class IteratorDaliNames:

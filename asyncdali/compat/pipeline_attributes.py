@@ -1,4 +1,4 @@
-"""Underscore names that programs for DALI read, set or call on a pipeline, although DALI does not document them."""
+"""Attributes of pipelines with an underscore: programs for DALI read, set or call them, although DALI does not document them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .front import Front
+from ..pipeline.front import Front
 
 if TYPE_CHECKING:
     from asyncdali_workers.pool import WorkerPool
