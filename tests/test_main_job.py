@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.marks import slow
 
 import asyncdali
 from asyncdali import fn, pipeline_def, types
@@ -99,8 +100,7 @@ def test_without_cuda_the_host_device_gives_the_cpu_results():
     on_host_device.close()
 
 
-@pytest.mark.parametrize("stop", [0, 1, 5, 8, 11])
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("shards, stop", [(1, 0), (3, 1), (1, 5), (3, 8), (3, 11), *slow((3, 0), (1, 1), (3, 5), (1, 8), (1, 11))])
 def test_training_resumes_anywhere_under_other_settings(stop, shards):
     first = training_pipeline(batch_size=8, num_threads=2, seed=3, prefetch_queue_depth=3, shards=shards)
     for _ in range(stop):

@@ -168,7 +168,7 @@ def storm(count, cases, timeout):
 
 
 def test_some_exceptions_lose_nothing():
-    storm(150, FEW, 600)
+    storm(75, FEW, 600)
 
 
 @pytest.mark.slow

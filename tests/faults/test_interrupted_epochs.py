@@ -239,7 +239,7 @@ def storm(count, cases, timeout):
 
 
 def test_some_exceptions_lose_no_batch_and_no_end():
-    storm(100, FEW, 600)
+    storm(50, FEW, 600)
 
 
 @pytest.mark.slow

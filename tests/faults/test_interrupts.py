@@ -318,7 +318,7 @@ CHOSEN_BUILDS = """
     print("nothing left")
 """
 
-SOME = [(24, "random called awaited decoded"), (80, "fork iterator"), (80, "engines"), (400, "forkserver spawn spawned_engines")]
+SOME = [(48, "random called awaited decoded"), (120, "fork iterator"), (120, "engines"), (800, "forkserver spawn spawned_engines")]
 ALL = [pytest.param(1, name, marks=pytest.mark.slow) for name in BUILT]
 
 

@@ -7,11 +7,14 @@ import os
 import sys
 
 import pytest
+from helpers.marks import slow
 from helpers.pipelines import run_script
 from helpers.warm import run_warm
 
-PLACES = [(what, method) for what in ("engines", "workers") for method in ("fork", "spawn", "forkserver")]
-places = pytest.mark.parametrize("what, method", PLACES)
+PLACES = [("engines", "fork"), ("engines", "spawn"), ("workers", "fork"), ("workers", "forkserver")]
+OTHERS = [("engines", "forkserver"), ("workers", "spawn")]
+"""Slow: they start by the code of `PLACES`, in another combination."""
+places = pytest.mark.parametrize("what, method", [*PLACES, *slow(*OTHERS)])
 
 PIPELINE = """
 import signal
@@ -73,8 +76,12 @@ pipe.close()
 
 
 @pytest.mark.parametrize(
-    "what, method, ctrl_c", [(*place, "default") for place in PLACES] + [("engines", "fork", "ignored"), ("workers", "fork", "ignored")]
-)
+    "what, method, ctrl_c",
+    [
+        *((*place, "default") for place in PLACES), ("engines", "fork", "ignored"), ("workers", "fork", "ignored"),
+        *slow(*((*place, "default") for place in OTHERS)),
+    ],
+)  # fmt: skip
 def test_programs_that_a_function_starts_begin_with_the_signals_of_the_program(what, method, ctrl_c):
     """They can be ended, ignore what the program ignores, and block no signal."""
     done = run_warm(STARTED, what, method, ctrl_c, timeout=120)

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from helpers.documented import FILES, registered
 from helpers.guarded import Call, calls, usual
+from helpers.marks import slow
 from helpers.nvrtc import ARCHITECTURES, compile_for, library_of
 from helpers.operators import batch_of, first_iteration, make, run
 from helpers.pipelines import values
 from helpers.twins import outputs_of
 
-from asyncdali import Pipeline, fn, pipeline_def
+from asyncdali import Pipeline, fn, pipeline_def, types
 from asyncdali.batch import storage_dtype
 from asyncdali.compiled.sample_tables import SAMPLE
 from asyncdali.compiled.tables import Field, Table
@@ -90,7 +91,10 @@ def inputs_of(schema, call, dtype):
     return inputs
 
 
-@pytest.mark.parametrize("kind", list(STORAGE), ids=lambda kind: kind.name)
+SOME = [types.UINT8, types.INT16, types.FLOAT16, types.FLOAT, types.BOOL]
+
+
+@pytest.mark.parametrize("kind", [*SOME, *slow(*(kind for kind in STORAGE if kind not in SOME))], ids=lambda kind: kind.name)
 def test_steps_and_kernels_compute_the_function(kind):
     for name in names():
         schema = load_registry()[name].schema

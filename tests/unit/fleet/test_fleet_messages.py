@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from helpers.between import Between, framed
 from helpers.fleets import TOKEN, actors, batches_of
+from helpers.marks import slow
 
 from asyncdali import fn, pipeline_def
 from asyncdali.fleet import loader, messages
@@ -142,8 +144,9 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("others", [0, 1])
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize(
+    "name, others", [*zip(ANSWERS, itertools.cycle((0, 1))), *slow(*zip(ANSWERS, itertools.cycle((1, 0))))]
+)
 def test_a_wrong_answer_is_the_engines_failure(found_actors, wanted, name, others):
     """The request is answered by the same engine after a new connection, or by another one."""
 

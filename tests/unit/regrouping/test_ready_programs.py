@@ -11,7 +11,7 @@ from helpers.gated import Gate
 from asyncdali import fn, pipeline_def
 
 EVENTS, COUNT = 40, 40
-QUICK, SLOW = 10, 200
+QUICK, SLOW = 4, 200
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from helpers.fleets import TOKEN, actors
+from helpers.marks import slow
 
 from asyncdali import fn, pipeline_def
 from asyncdali.fleet import loader
@@ -101,8 +102,10 @@ def ranks(train, world, count, **options):
     return ["end" if each[0] == "end" else list(itertools.chain(*each)) for each in zip(*parts, strict=True)], saved[0]
 
 
+@pytest.mark.parametrize("changes", [{2: [3], 3: [1]}, *slow({2: [1, 2, 3], 3: [1, 2, 3]})], ids=["some", "all"])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_the_ranks_make_the_stream_of_one_process(files, name):
+def test_the_ranks_make_the_stream_of_one_process(files, name, changes):
+    """`changes`: numbers of ranks after a checkpoint, by the number before."""
     train = program(files, name)
     wanted, _ = ranks(train, 1, EVENTS)
     assert "end" in wanted
@@ -116,10 +119,10 @@ def test_the_ranks_make_the_stream_of_one_process(files, name):
             alone.append("end")
     pipe.close()
     assert wanted == alone
-    for world in (2, 3):
+    for world, others in changes.items():
         found, saved = ranks(train, world, EVENTS)
         assert found == wanted
-        for other in (1, 2, 3):
+        for other in others:
             again, _ = ranks(train, other, EVENTS - EVENTS // 2, checkpoint=saved)
             assert again == wanted[EVENTS // 2 :], (world, other)
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from helpers.marks import slow
 from helpers.pipelines import pipeline_of, values
 
 from asyncdali import fn, types
@@ -79,7 +80,7 @@ def results(graph, iterations=PLAIN, **options):
         return [values(pipeline.run()) for _ in range(iterations)]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [2, *slow(1)])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_copies_compute_what_plans_compute(name, threads, copied, monkeypatch):
     repeated = results(GRAPHS[name], 30, num_threads=threads, prefetch_queue_depth=threads)

@@ -136,14 +136,26 @@ def expected(kind: str, gpu: bool, files: list[str], count: int = RUNS) -> list:
         return [contents(pipe.run()) for _ in range(count)]
 
 
-@pytest.fixture(params=CASES)
-def case(request, cuda):
-    return CASES[request.param]
+PLACED = [
+    pytest.param((name, kind), id=f"{name}-{kind}", marks=() if (j + k) % 2 == 0 else pytest.mark.slow)
+    for j, name in enumerate(CASES) for k, kind in enumerate(KINDS)
+]  # fmt: skip
+"""Each case with two or three kinds by default, each kind with four cases."""
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
+@pytest.fixture(params=PLACED)
+def placed(request):
     return request.param
+
+
+@pytest.fixture
+def case(placed, cuda):
+    return CASES[placed[0]]
+
+
+@pytest.fixture
+def kind(placed):
+    return placed[1]
 
 
 def built(case: Case, kind: str, batches: Batches, files: list[str]):

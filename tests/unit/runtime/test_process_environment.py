@@ -14,6 +14,7 @@ import pytest
 from asyncdali_workers.processes import python
 from asyncdali_workers.processes.greenlets import refuse_greenlets
 from asyncdali_workers.shared import calls
+from helpers.marks import slow
 from helpers.places import PROJECT as HERE
 from helpers.refused_calls import refuse
 from helpers.warm import run_warm
@@ -67,6 +68,8 @@ def values(pipe, count=4):
 """
 KINDS = ["plain-", "workers-fork", "workers-spawn", "workers-forkserver", "engines-fork", "engines-spawn", "engines-forkserver"]
 PROCESSES = KINDS[1:]
+SOME = ["workers-fork", "workers-forkserver", "engines-fork", "engines-spawn", *slow("workers-spawn", "engines-forkserver")]
+"""By default two ways of each start: spawned processes and those of a fork server start by the same code."""
 
 
 def run(code, *args, shell=None, before=(), folder=None):
@@ -113,12 +116,8 @@ def plain_values():
 # --- standard streams
 
 
-def slow(*values):
-    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
-
-
 @pytest.mark.parametrize("closed", ["<&- >&- 2>&-", *slow("<&-", ">&-", "2>&-", "<&- >&-")])
-@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("what", ["plain-", *SOME])
 def test_closed_standard_streams(tmp_path, plain_values, what, closed):
     """The numbers of closed streams are kept free of our files, and a file that the program has opened is not written to."""
     code = """
@@ -182,7 +181,7 @@ def test_no_helper_compiles_without_an_interpreter(monkeypatch, multiprocessing_
     assert not Helpers([None, None]).wanted
 
 
-@pytest.mark.parametrize("what", PROCESSES)
+@pytest.mark.parametrize("what", SOME)
 def test_an_application_is_not_started_in_place_of_an_interpreter(tmp_path, what):
     application = tmp_path / "application"
     application.write_text(f"#!/bin/sh\necho started >> {tmp_path}/started\n")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.marks import slow
 from helpers.pipelines import pipeline_of, values
 
 from asyncdali import fn, ops, types
@@ -229,7 +230,10 @@ def planned(root, monkeypatch, **options):
         return numbers(root, **options)
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["segment", "operator"])
+@pytest.mark.parametrize(
+    "whole, looker", [(True, Looker), (False, OwnLooker), *slow((True, OwnLooker), (False, Looker))], indirect=["looker"],
+    ids=["segment, another package", "operator, own", "segment, own", "operator, another package"],
+)  # fmt: skip
 @pytest.mark.parametrize("name", [*SLOTS, *OTHERS, *ITERATION])
 def test_a_plan_that_looks_at_anything_gives_right_data(name, whole, looker, files, copies, monkeypatch):
     if name in ITERATION:

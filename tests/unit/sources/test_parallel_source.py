@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers.marks import slow
 from helpers.pipelines import pipeline_of, values
 from helpers.sources import SIZE, EncodedPhotos, Failing, Positions, Walk, awaited, batch_generator, batches
 from helpers.warm import run_warm
@@ -54,10 +55,7 @@ KINDS = {
 }
 
 
-_SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 1, 2), (4, 5, 2))]
-
-
-@pytest.mark.parametrize("workers, ahead, depth", [(2, 1, 1), (2, 2, 3), *_SLOW])
+@pytest.mark.parametrize("workers, ahead, depth", [(2, 1, 1), (2, 2, 3), *slow((1, 1, 2), (4, 5, 2))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_stream_as_in_this_process(kind, workers, ahead, depth):
     plain = make(lambda: fn.external_source(**KINDS[kind]()))
@@ -198,14 +196,14 @@ def test_data_of_the_wrong_type():
 # ----------------------------------------------------------------------------------------------------------------- checkpoints
 
 
-@pytest.mark.parametrize("kind", ["SampleInfo", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("index", "BatchInfo", "async"))])
-def test_resume_under_other_workers_and_queues(kind):
+@pytest.mark.parametrize("kind, places", [("SampleInfo", 5), *slow(*((kind, 9) for kind in ("SampleInfo", "index", "BatchInfo", "async")))])
+def test_resume_under_other_workers_and_queues(kind, places):
     def graph(parallel, **options):
         given = {"source": awaited, "batch": False} if kind == "async" else KINDS[kind]()
         return fn.external_source(**given, parallel=parallel, **options), fn.random.uniform()
 
     pipe = make(lambda: graph(True, prefetch_queue_depth=2), enable_checkpointing=True, py_num_workers=2)
-    for _ in range(9):
+    for _ in range(places):
         saved = pipe.checkpoint()
         reference = make(lambda: graph(False), enable_checkpointing=True, checkpoint=saved)
         other = make(lambda: graph(True), enable_checkpointing=True, checkpoint=saved, prefetch_queue_depth=4, py_num_workers=1)
@@ -253,8 +251,8 @@ class Counted:
         self.index, self.rounds = state["index"], state["rounds"]
 
 
-@pytest.mark.parametrize("depth, every", [pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(3, 1, marks=pytest.mark.slow), (2, 2)])
-def test_resume_a_source_with_a_state_at_any_place_of_its_epochs(depth, every):
+@pytest.mark.parametrize("depth, every, places", [(2, 2, 5), *slow((2, 2, 9), (1, 1, 9), (3, 1, 9))])
+def test_resume_a_source_with_a_state_at_any_place_of_its_epochs(depth, every, places):
     def graph(parallel):
         return fn.external_source(Counted(), cycle="raise", parallel=parallel, snapshot_every=every)
 
@@ -266,7 +264,7 @@ def test_resume_a_source_with_a_state_at_any_place_of_its_epochs(depth, every):
             return "end"
 
     pipe = make(lambda: graph(True), enable_checkpointing=True, prefetch_queue_depth=depth)
-    for _ in range(9):
+    for _ in range(places):
         saved = pipe.checkpoint()
         other = make(lambda: graph(True), enable_checkpointing=True, checkpoint=saved)
         plain = make(lambda: graph(False), enable_checkpointing=True, checkpoint=saved)
@@ -347,7 +345,7 @@ def test_unpicklable_sources_name_the_attribute(method):
 # --------------------------------------------------------------------------------------------------------------- the tutorial
 
 
-@pytest.mark.parametrize("method", ["fork", *(pytest.param(k, marks=pytest.mark.slow) for k in ("spawn", "forkserver"))])
+@pytest.mark.parametrize("method", ["fork", *slow("spawn", "forkserver")])
 def test_the_tutorial(method):
     """Two pipelines with separate workers, which are started before either pipeline is built. The images are decoded and brightened."""
 

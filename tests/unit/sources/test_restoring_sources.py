@@ -59,6 +59,12 @@ def slowly(value):
     return pytest.param(value, marks=pytest.mark.slow)
 
 
+def restored_at(*places):
+    """`at`: where a test restores; empty: at all places. Workers take long to start, so all places of theirs are slow."""
+    at = [(False, ()), pytest.param(True, places, id="parallel"), pytest.param(True, (), id="parallel-all", marks=pytest.mark.slow)]
+    return pytest.mark.parametrize("parallel, at", at)
+
+
 # ----------------------------------------------------------------------------------------------------------- ends of epochs
 
 
@@ -134,10 +140,10 @@ def test_a_reset_before_the_last_batches_are_delivered(depth):
 # -------------------------------------------------------------------------------------------------------- awkward iterators
 
 
-@pytest.mark.parametrize("parallel", PARALLEL)
+@restored_at(2, 4, 5, 10)  # the fourth batch, the end and the begin of the first epoch
 @pytest.mark.parametrize("kind", [Rewinding, SelfRewinding, Counted, Numbers])
 @pytest.mark.parametrize("every", [1, slowly(2)])
-def test_an_iterator_that_restarts_in_iter(parallel, kind, every):
+def test_an_iterator_that_restarts_in_iter(parallel, at, kind, every):
     def sources():
         return [{"source": kind(4), "parallel": parallel, "snapshot_every": every, "cycle": "raise" if kind is not SelfRewinding else None}]
 
@@ -148,8 +154,8 @@ def test_an_iterator_that_restarts_in_iter(parallel, kind, every):
         reference.append(step(pipe))
         if reference[-1] == "end":
             pipe.reset()
-    for k, data in enumerate(saved):
-        restored = make(*sources(), checkpoint=data)
+    for k in at or range(len(saved)):
+        restored = make(*sources(), checkpoint=saved[k])
         found = []
         for _ in range(11 - k):
             found.append(step(restored))
@@ -187,11 +193,11 @@ def test_a_source_that_became_shorter(parallel):
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("parallel", PARALLEL)
+@restored_at(0, 3, 4, 8, 13)  # 3, 4: before and after the error
 @pytest.mark.parametrize("generator", [False, True])
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("every", [slowly(1), 3])
-def test_an_error_of_a_source_with_a_state(parallel, generator, depth, every):
+def test_an_error_of_a_source_with_a_state(parallel, at, generator, depth, every):
     """The iterator fails once, at its fourth batch. A generator ends after such an error."""
 
     def sources():
@@ -205,8 +211,8 @@ def test_an_error_of_a_source_with_a_state(parallel, generator, depth, every):
         if reference[-1] == "end":
             pipe.reset()
     assert "error" in reference
-    for k, data in enumerate(saved):
-        restored = make(*sources(), depth=depth, checkpoint=data)
+    for k in at or range(len(saved)):
+        restored = make(*sources(), depth=depth, checkpoint=saved[k])
         found = []
         for _ in range(14 - k):
             found.append(step(restored))

@@ -21,7 +21,7 @@ soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("count", [120, pytest.param(25_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [50, pytest.param(25_000, marks=pytest.mark.slow)])
 def test_pairs_of_decoders(kind, count):
     """Whole files and parts; compiled code, the interpreter and libsndfile; mixed and resampled; with and without `soundfile`."""
     first, crashes, totals, examples = 0, [], collections.Counter(), {}

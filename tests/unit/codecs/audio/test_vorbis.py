@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import pytest
 from helpers.guarded import Arena
+from helpers.marks import slow
 from helpers.ogg import frames_of, packets_of, written
 from helpers.operators import batch_of, first_iteration, make, prepare, run_operator
 
@@ -82,9 +83,10 @@ def check_close(found, wanted):
 
 @pytest.mark.parametrize("rate", [8000, 16000, 44100, 96000])
 @pytest.mark.parametrize("channels", [1, 2, 3, 6, 8])
-def test_rates_channels_and_qualities(rate, channels, interpreted):
+@pytest.mark.parametrize("counts", [(1, 100, 3000), *slow(((30000,),))], ids=["short", "long"])
+def test_rates_channels_and_qualities(rate, channels, counts, interpreted):
     for level in (0.0, 0.3, 0.6, 1.0):
-        for count in (1, 100, 3000, 30000):
+        for count in counts:
             assert len(check(encoded(signal(count, channels, rate), rate, level), interpreted)) == count
 
 

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("av", reason="reading videos needs PyAV")
 import av
+from helpers.marks import slow
 from helpers.operators import run_operator
 from helpers.video_fuzz import mutated
 from helpers.video_kinds import COUNT, KINDS, count_of, made, picture, sequential, shown_number, write
@@ -35,8 +36,9 @@ def run(graph, count, batch=2, **options):
     return samples[:count]
 
 
+@pytest.mark.parametrize("turns", [4, *slow(24)])
 @pytest.mark.parametrize("name", KINDS)
-def test_frames_in_any_order_are_those_of_sequential_decoding(tmp_path, name):
+def test_frames_in_any_order_are_those_of_sequential_decoding(tmp_path, name, turns):
     prepare_decoding()
     path = made(tmp_path, name)
     data = Path(path).read_bytes()
@@ -46,7 +48,7 @@ def test_frames_in_any_order_are_those_of_sequential_decoding(tmp_path, name):
     assert len(index) == len(expected) and not (np.diff(index.times) < 0).any()
     choose = random.Random(name)
     video = open_video(io.BytesIO(data))
-    for turn in range(12):
+    for turn in range(turns):
         first, stride = choose.randrange(len(index)), choose.choice([1, 1, 2, 3, 7])
         wanted = np.arange(first, len(index), stride)[: choose.randint(1, 8)] if turn else np.arange(len(index))
         choose.shuffle(wanted)

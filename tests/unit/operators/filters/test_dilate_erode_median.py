@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import cv2
 import numpy as np
 import pytest
 from helpers import kernels
+from helpers.marks import slow
 from helpers.operators import run
 from helpers.pipelines import pipeline_of
 from helpers.twins import assert_near, both
@@ -49,12 +52,14 @@ def model(image, greatest, size, anchor, border, iterations=1):
     return image
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("border", BORDERS)
-@pytest.mark.parametrize("name", ["dilate", "erode"])
-def test_random_masks(name, border, dtype):
+MASKS = list(itertools.product(("dilate", "erode"), BORDERS, DTYPES))
+"""Names, borders and types. Each is a kernel. Every other one runs by default: together they contain each pair of two of these."""
+
+
+@pytest.mark.parametrize("name, border, dtype, batches", [*((*case, 2) for case in MASKS[::2]), *slow(*((*case, 8) for case in MASKS))])
+def test_random_masks(name, border, dtype, batches):
     rng = np.random.default_rng(len(border))
-    for _ in range(8):
+    for _ in range(batches):
         images = [picture(rng, dtype, *rng.integers(1, 30, 2), int(rng.choice([1, 3, 4]))) for _ in range(3)]
         sizes = rng.integers(1, 8, (3, 2)).astype(np.int32)
         anchors = (rng.integers(0, 100, (3, 2)) % sizes).astype(np.int32)
