@@ -206,7 +206,7 @@ class Link:
             pass
         except OSError as error:
             self._end(f"the connection is lost: {error.strerror or error}")
-        except Exception as error:  # whatever the bytes of the other end cause
+        except Exception as error:  # wrong bytes of the other end can cause any error
             self._end(f"it sent what is no frame of the protocol: {type(error).__name__}: {error}")
         if not self.closed:
             self._wait_for(self._targets[0].nbytes)

@@ -46,12 +46,12 @@ def _puller(source: object, cycle: str | bool | None) -> Callable[[], object]:
     if source is None:
         raise TypeError("the source is None; it must be an iterable, a generator function, or a callable without parameters")
     if callable(source) and not hasattr(type(source), "__iter__") and not _is_plain(source):
-        raise ValueError(f"the source {source!r} has parameters; sources that are called have none")
+        raise ValueError(f"the source {source!r} has parameters; give a callable without parameters")
     pull, description = get_callback_from_source(source, cycle)
     if description.is_async:
         raise TypeError("asynchronous sources work in pipelines (fn.external_source); give a plain iterable or callable")
     if description.kind is SourceKind.CALLABLE and description.has_inputs:
-        raise ValueError(f"the source {source!r} has parameters; sources that are called have none")
+        raise ValueError(f"the source {source!r} has parameters; give a callable without parameters")
     assert pull is not None
     return pull
 

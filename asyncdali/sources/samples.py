@@ -74,7 +74,7 @@ def of_samples(samples: Sequence[object]) -> Sequence[object] | SamplesFailed:
 
 
 def raise_last(samples: list[object]) -> None:
-    """The data end behind these samples. An error directly before the end has ended the data (of a generator), so it is raised."""
+    """Raise the error of the last sample, if it failed. Call this at the end of the data: a generator that raises has ended, too."""
     last = samples[-1] if samples else None
     if isinstance(last, FailedSample):
         samples.pop()

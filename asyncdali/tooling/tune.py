@@ -256,7 +256,7 @@ class Tuning:
                 yield _with(best, {name: value})
 
     def _together(self, last: Measurement, best: Settings) -> list[Settings]:
-        """Two or more knobs up that are predicted to gain together: the three largest gains."""
+        """Settings with two or more knobs raised, of those with a predicted gain the three best."""
         ups = {name: [value for value in self._neighbours(name, best[name]) if value > best[name]] for name in self._order(last)}
         ups = {name: values[-1:] for name, values in ups.items() if values}
         found = [

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def side_of(label: str, what: Any, deserialize: Callable[[bytes], Front]) -> Side:
-    """The side of a pipeline, a checkpoint (bytes) or a stored graph (bytes, which `deserialize` makes a pipeline). Pipelines are built.
+    """One side of a comparison, from a pipeline, the bytes of a checkpoint, or the bytes of a stored graph. Pipelines are built.
+
+    deserialize  makes a pipeline of a stored graph
 
     RuntimeError for bytes of another kind.
     """
