@@ -68,7 +68,7 @@ class Environment:
     None: not needed.
     """
     pictures: list[Any] = field(default_factory=list)
-    """For each image decoder its cache of decoded pictures (operators/decode/picture_cache.py), or None."""
+    """For each image decoder its cache of decoded pictures (operators/decode/image_cache.py), or None."""
 
     def mapped(self, size: int) -> np.ndarray:
         """`size` uninitialised bytes of host memory that kernels can write to: uint8[size], pinned if there is a GPU.

@@ -11,8 +11,8 @@
                                           decoders.numpy: NumPy files in memory as arrays
     peek_image_shape.py, peek_image_shape_kernels.py
                                           The shape that an encoded image will have, from its header
-    picture_cache.py                      The cache of decoded pictures
-    picture_cache_kernels.py, picture_cache_tables.py
+    image_cache.py                      The cache of decoded pictures
+    image_cache_kernels.py, image_cache_tables.py
                                           Compiled steps of the cache of decoded pictures
     png_samples.py                        The PNG files of a batch that compiled code decodes
     video_decoder.py                      decoders.video: frames of encoded videos

@@ -45,9 +45,9 @@ from ..base import (  # fmt: skip
 from ..crop import slice_rules
 from ..random.random import StreamOperator
 from ..row_feeds import RowFeed
+from .image_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 from .image_decoder_lanes import DECODERS, Encoded, LaneChooser, tell_of_host, without_lanes
 from .image_decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
-from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 from .png_samples import decoded_pngs
 
 if TYPE_CHECKING:
@@ -177,10 +177,10 @@ class ImageDecoder(Operator):
         """Set up the cache, if the user asked for one."""
         options = CacheOptions.of(self.spec) if "cache_size" in self.schema.by_name else None
         if options is not None:
-            from . import picture_cache_kernels
+            from . import image_cache_kernels
 
-            picture_cache_kernels.digest_step.compile()
-            picture_cache_kernels.keep_step.compile()
+            image_cache_kernels.digest_step.compile()
+            image_cache_kernels.keep_step.compile()
             settings: tuple[object, ...] = (self._output_type, self._dtype, self._adjusts, self._fast_dct)
             device = self.environment.gpu if self.spec.device == "mixed" else None
             if device is not None:  # A GPU's decoders compute slightly different pixels.

@@ -30,7 +30,7 @@ from .lane_balance import Balance
 if TYPE_CHECKING:
     from ...codecs.jpeg.jpeg_kernels import Windows
     from ...device.cuda.nvjpeg import BatchDecoder
-    from .picture_cache import KeptPictures
+    from .image_cache import KeptPictures
 
 log = logging.getLogger("asyncdali")
 

@@ -212,7 +212,7 @@ def test_the_host_device(monkeypatch):
     assert count == 2 * FED
 
 
-def test_a_picture_cache_stores_whole_pictures(monkeypatch):
+def test_an_image_cache_stores_whole_pictures(monkeypatch):
     def graph(x):
         return fn.resize(decoded(x, cache_size=64, cache_type="threshold"), size=[40, 50])
 

@@ -35,7 +35,7 @@ from ...batch import Batch
 from ...compiled.addresses import address_of
 from ...messages.notices import warn
 from ..base import Arg, CompiledJob, SampleError, Spec, Step, no_explanation
-from .picture_cache_tables import DIGEST_FILES, KEEP_PICTURES
+from .image_cache_tables import DIGEST_FILES, KEEP_PICTURES
 
 if TYPE_CHECKING:
     from ...device.cuda.device import CudaDevice
@@ -310,7 +310,7 @@ class Lookup:
         slots = self._slots(output)
         if not slots.any():
             return []
-        from .picture_cache_kernels import keep_step
+        from .image_cache_kernels import keep_step
 
         context, keep = KEEP_PICTURES.make(pictures=targets, sizes=output.sizes(), slots=slots, header=HEADER)
         return [Step(keep_step.address, context, no_explanation, keep=[*keep, self.cache])]
@@ -345,7 +345,7 @@ def look_up(cache: PictureCache, source: Batch, sizes: np.ndarray) -> Generator[
 
     SampleError for an empty sample that is not in the cache, because then its reader did not leave it out.
     """
-    from .picture_cache_kernels import digest_step
+    from .image_cache_kernels import digest_step
 
     if cache.device is not None:
         cache.look_around()

@@ -1,4 +1,4 @@
-"""Tables of the steps that cache decoded pictures (``picture_cache_kernels``)."""
+"""Tables of the steps that cache decoded pictures (``image_cache_kernels``)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import numpy as np
 from ...compiled.intrinsics import copy_bytes, fetch_add, load_i64, load_u8, store_i64
 from ...compiled.step import inlined, step
 from ...compiled.tables import WORD
-from .picture_cache_tables import DIGEST_FILES, KEEP_PICTURES
+from .image_cache_tables import DIGEST_FILES, KEEP_PICTURES
 
 digesting, keeping = DIGEST_FILES.at, KEEP_PICTURES.at
 

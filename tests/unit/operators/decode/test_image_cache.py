@@ -15,8 +15,8 @@ from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device.cuda import nvjpeg_library
-from asyncdali.operators.decode import picture_cache
-from asyncdali.operators.decode.picture_cache import CacheOptions, PictureCache
+from asyncdali.operators.decode import image_cache
+from asyncdali.operators.decode.image_cache import CacheOptions, PictureCache
 from asyncdali.readers.files import contents
 
 
@@ -218,7 +218,7 @@ def test_the_cache_is_bounded(folder):
 
 
 def test_largest_keeps_the_largest(folder):
-    cache = PictureCache(CacheOptions(30000 + 3 * picture_cache.ENTRY, "largest", 0))
+    cache = PictureCache(CacheOptions(30000 + 3 * image_cache.ENTRY, "largest", 0))
     sizes = [7000, 20000, 3000, 9000, 100]
     assert [cache.reserve((k, 0, 0), k, (1, size, 1), size) for k, size in enumerate(sizes)] == [0] * 5
     kept = [k for k, size in enumerate(sizes) if cache.reserve((k, 0, 0), k, (1, size, 1), size)]
@@ -383,7 +383,7 @@ def test_device_memory(nvjpeg, folder, decoding, skip):
     assert found["pictures in the cache"] == 24 and found["pictures from the cache"] >= 24
     if skip:
         assert count(pipe, "reader")["files left out for the cache"] > 0
-    assert any(cache.device is not None and len(cache) == 24 for cache in list(picture_cache._caches.values()))
+    assert any(cache.device is not None and len(cache) == 24 for cache in list(image_cache._caches.values()))
 
 
 def test_decoders_with_other_settings_do_not_share_pictures(nvjpeg, folder):
