@@ -62,31 +62,34 @@ class uninterrupted:
     """Delays the handlers of signals until the end of the block. Only the main thread is ever interrupted.
 
     The block must be short: a time limit that a handler raises waits, too. If several handlers raise, the first exception is raised.
+    `others`: whether handlers of other signals than Ctrl-C are delayed (:func:`only_ctrl_c`).
     """
 
-    __slots__ = ("_later", "_replaced")
+    __slots__ = ("_later", "_replaced", "others")
     limited = False
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> uninterrupted:
         self._later: _Later | None = None
+        self.others = False
         if threading.get_ident() != _main:
-            return
+            return self
         handler = getsignal(SIGINT)
+        self.others = any(map(callable, map(getsignal, _OTHERS)))  # rarely; the check takes 0.9 us
         if type(handler) is _Later:  # an outer block delays all
-            return
-        if any(map(callable, map(getsignal, _OTHERS))):  # rarely; the check takes 0.9 us
+            return self
+        if self.others:
             wanted = [(SIGINT, handler)] if callable(handler) else []
             others = [(number, getsignal(number)) for number in _OTHERS]
             if any(type(other) is _Later for _, other in others):
-                return
+                return self
             wanted += [found for found in others if callable(found[1])]
             if not wanted:
-                return
+                return self
             self._replaced: Any = tuple(zip(*wanted))
         elif callable(handler):
             self._replaced = _CTRL_C, (handler,)
         else:
-            return
+            return self
         later = _Later(self)
         try:
             deque(map(signal, self._replaced[0], repeat(later)), 0)
@@ -95,6 +98,7 @@ class uninterrupted:
             _restore(self._replaced)
             if not isinstance(error, ValueError) or raised_by_signal(error):  # else not in the main interpreter: nothing was replaced
                 raise
+        return self
 
     def __exit__(self, *_: object) -> None:
         later = self._later

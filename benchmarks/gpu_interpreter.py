@@ -90,7 +90,8 @@ def _cupy(stub: Any) -> Any:
         eventElapsedTime=function("elapsed", 2, ctypes.c_double),
         getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError,
     )  # fmt: skip
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), ndarray=_Array)
+    default = SimpleNamespace(ptr=0)
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, get_current_stream=lambda: default), ndarray=_Array)
 
 
 def use_stub(folder: str, pace: float, event: float = -1) -> Any:

@@ -80,6 +80,7 @@ class Driver(Protocol):
     def view(self, array: object) -> Any: ...
     def dense(self, value: object, device: int) -> Any: ...
     def places(self, values: Sequence[object]) -> ArrayPlaces | None: ...
+    def current_stream(self) -> int: ...
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[object]: ...
 
 
@@ -326,6 +327,10 @@ class CupyDriver:
             return None
         addresses = np.fromiter(map(_ADDRESS, values), np.int64, count)
         return ArrayPlaces(addresses, shapes, values[0].dtype, set(map(_DEVICE, values)), size)
+
+    def current_stream(self) -> int:
+        """The handle of CuPy's current stream, which all of its arrays name."""
+        return int(self._cupy.cuda.get_current_stream().ptr)
 
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[object]:
         """Make `stream` CuPy's current stream within the block."""

@@ -94,8 +94,7 @@ class FedArrays:
 
         An object per array would take half of the time in which a small batch is made.
         """
-        first: Any = values[0]
-        if type(first) is not self._driver.array_type:
+        if type(values[0]) is not self._driver.array_type:
             return None
         places = self._driver.places(values)
         kind = None if places is None else FROM_DTYPE.get(places.dtype)
@@ -106,9 +105,8 @@ class FedArrays:
         with self._device.entered():
             self.settle()
             source = Batch(places.shapes, kind, "", places.addresses, device="gpu")
-            # All of CuPy's arrays name the current stream.
-            lender = _stream_in(first.__cuda_array_interface__) if stream is None else stream
-            source.owner = self._borrowed(list(values), places.size, LEGACY_STREAM if lender is None else lender)
+            lender = self._driver.current_stream() if stream is None else stream
+            source.owner = self._borrowed(list(values), places.size, lender)
             if not no_copy:
                 return self._copied(source, {lender})
             source.reused = True

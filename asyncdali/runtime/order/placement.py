@@ -38,7 +38,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from asyncdali_workers.interrupts import only_ctrl_c, uninterrupted
+from asyncdali_workers.interrupts import uninterrupted
 
 from ...batch import Batch
 from ...device.buffers import BufferPool
@@ -316,11 +316,16 @@ class OnThreads(Placement):
             finally:
                 planning.release()
 
-    def _decide_here(self, function: Callable[[], None]) -> None:
-        """Request a decision on the user's thread. If another thread is deciding, that thread makes it."""
-        # numpy's treatment of errors belongs to the context, and the user's must not apply here.
-        with uninterrupted(), self._device.entered():
-            contextvars.Context().run(function)
+    def _decide_here(self, function: Callable[[], None]) -> bool:
+        """Request a decision on the user's thread. If another thread is deciding, that thread makes it.
+
+        False: no decision is made here, because the handler of a signal other than Ctrl-C may be a time limit, and would have to wait."""
+        with uninterrupted() as delay:
+            if delay.others:
+                return False
+            with self._device.entered():
+                contextvars.Context().run(function)  # numpy's treatment of errors belongs to the context; the user's must not apply here
+        return True
 
 
 class OnLanes(OnThreads):
@@ -353,11 +358,9 @@ class OnCaller(OnThreads):
         """The thread of the user that decides while it waits."""
 
     def admit(self, record: Record, awaited: bool) -> None:
-        if not ((awaited or self._gpu is not None) and only_ctrl_c()):
-            super().admit(record, awaited)
-            return
         self._executor.admission.queue(record)
-        self._decide_here(self._admit_here)
+        if not ((awaited or self._gpu is not None) and self._decide_here(self._admit_here)):
+            self._request_admission()
 
     def _admit_here(self) -> None:
         self._caller = threading.get_ident()
@@ -402,9 +405,7 @@ class BesideEngines(OnThreads):
             remote.begin(run)
 
     def _request_admission(self) -> None:
-        if only_ctrl_c():
-            self._decide_here(self._admit_queued)
-        else:
+        if not self._decide_here(self._admit_queued):
             self.thread.call(self._admit_queued)
 
     def receive(self, function: Callable[..., None], *args: object) -> None:

@@ -11,6 +11,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from asyncdali_workers import interrupts
 from helpers.cuda import StandIn, use
 from helpers.engines import data_files, pipeline
 from helpers.processes import wait_until
@@ -26,7 +27,6 @@ from asyncdali.engines.parent import receiver as receivers
 from asyncdali.engines.parent.pool import EnginePool
 from asyncdali.engines.parent.receiver import Receiver
 from asyncdali.engines.wire import channel as channels
-from asyncdali.runtime.order import placement
 from asyncdali.runtime.order.record import Record
 
 LONG = 300.0
@@ -262,12 +262,19 @@ def test_batches_of_a_gpu_pipeline_are_the_same_with_engines(tmp_path, cuda):
     assert found[1] == found[0] and found[2] == found[0]
 
 
-def test_the_thread_that_sends_requests(tmp_path, cuda, monkeypatch):
+@pytest.fixture
+def another_handler():
+    """SIGUSR2 has a handler in Python."""
+    before = signal.signal(signal.SIGUSR2, lambda *_: None)
+    yield signal.SIGUSR2
+    signal.signal(signal.SIGUSR2, before)
+
+
+def test_the_thread_that_sends_requests(tmp_path, cuda, monkeypatch, another_handler):
     """The caller of `run()` sends them. If the handler of a signal could raise in between, the thread of the engines sends them."""
     files, found = data_files(tmp_path), []
     for alone in (True, False):
-        monkeypatch.setattr(placement, "only_ctrl_c", lambda alone=alone: alone)
-        monkeypatch.setattr(receivers, "only_ctrl_c", lambda alone=alone: alone)  # a caller that helps sends, too
+        monkeypatch.setattr(interrupts, "_OTHERS", [] if alone else [another_handler])
         pipe = pipeline(graph(files), 1, device_id=0)
         pipe.build()
         loader = pipe._core.session.engines.loader
