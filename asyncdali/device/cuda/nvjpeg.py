@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...compiled.addresses import address_of
+from ...compiled.tables import WORD
 from ...messages.notices import warn
-from ..launch import Kernel, Launch, grid_of
+from ..launch import BLOCK, Kernel, grid_of
 from ..threads import WorkerState, WorkerThreads
 from . import command_kernels
 from . import nvjpeg_library as nvjpeg
@@ -155,31 +156,32 @@ class _Entering:
 
 
 class _Marks:
-    """Marks in the targets of a batch. A picture whose mark is there after the batch was not decoded."""
+    """Marks in the targets of a batch. A picture whose mark is there after the batch was not decoded.
+
+    The kernels' table, the places and the results are in pinned memory, which has the same address on the device: a kernel reads them in
+    microseconds, and an upload would take as long on the host.
+    """
 
     def __init__(self, device: CudaDevice, rows: np.ndarray, commands: Commands):
         """Write the marks, before the batch."""
         self._device, self._count = device, len(rows)
-        self._found = device.staging.allocate(self._count)  # a kernel writes to it: pinned memory has this address on the device, too
+        words = MARKS.words + self._count
+        memory = device.staging.allocate(WORD * words + self._count)
+        self._table, self._found = address_of(memory), memory[WORD * words :]
+        table = memory[: WORD * words].view(np.int64)
+        at = self._table
+        table[: MARKS.words] = MARKS.entries(places=at + MARKS.size, found=at + WORD * words, samples=self._count)
+        table[MARKS.words :] = rows
         self._found[:] = 0
-        self._passing: list[DeviceBuffer] = []
-        entries = MARKS.entries(places=rows, found=address_of(self._found), samples=self._count)
-        self._launch = launch = Launch(_MARK, entries, grid_of(16 * self._count, 1))
-        self._staged, (self._table,) = device.upload([launch], commands, self._passing)  # both kernels read it
+        self._grid = grid_of(16 * self._count, 1)
         self._add(_MARK, commands)
 
     def _add(self, kernel: Kernel, commands: Commands) -> None:
-        launch = self._launch
-        commands.launch(self._device.function(kernel), launch.grid, launch.block, launch.shared, self._table)
+        commands.launch(self._device.function(kernel), self._grid, BLOCK, 0, self._table)
 
     def find(self, commands: Commands) -> None:
         """Look for the marks, behind the batch."""
         self._add(_FIND, commands)
-
-    def passed(self, stream: int, event: CudaEvent) -> None:
-        """`event` is behind the work on `stream`."""
-        for buffer in self._passing:
-            buffer.passed(stream, event)
 
     def error(self) -> PicturesMissing | None:
         """The error of a batch that has ended; None if all pictures were decoded."""
@@ -302,7 +304,6 @@ class BatchDecoder:
         marks.find(commands)
         ready = self._device.events.new()
         commands.settle(ready)  # the marks are looked at when the work is reported
-        marks.passed(state.stream, ready)
 
         def done(error: Exception | None) -> None:
             error = error or marks.error()
