@@ -15,7 +15,8 @@ import numpy as np
 
 from ..batch import Batch as Samples
 from ..device.threads import WorkerState
-from ..operators.base import Arguments, Iteration
+from ..operators.base import Arguments
+from ..operators.random.random import StreamOperator
 from ..runtime.templates.keys import part_of
 from . import bricks
 from .bricks import Brick, results
@@ -92,22 +93,20 @@ class _BriefCall:
 class _DrawnCall:
     """A call of a random operator without inputs, as it is made again: the operator draws while it plans, and has no steps."""
 
-    __slots__ = ("_arguments", "_brick", "_built", "_count", "_kinds", "_result")
+    __slots__ = ("_brick", "_drawn", "_kind", "_result")
 
-    def __init__(self, brick: Brick, count: int, is_batch: bool, made: Sequence[Samples]):
-        (self._built,) = brick.operators
-        self._brick, self._count, self._arguments = brick, count, Arguments(self._built.planned.spec, {}, count)
+    def __init__(self, brick: Brick, operator: StreamOperator, count: int, is_batch: bool, made: Samples):
+        self._brick, self._drawn = brick, operator.call_drawer(Arguments(brick.spec, {}, count))
         self._result: type[DynamicValue] = Batch if is_batch else Tensor
-        self._kinds = [kinds_of_all.of(samples, is_batch) for samples in made]
+        self._kind = kinds_of_all.of(made, is_batch)
 
-    def made(self, position: object) -> Any:
-        """The results for a position of the stream. Raises the operator's error."""
-        built, result = self._built, self._result
+    def made(self, place: tuple[int, int, int]) -> Any:
+        """The result for a place of the generator. Raises the operator's error."""
         try:
-            planned = built.operator.plan([], self._arguments, Iteration(0, self._count, {}, None, position))
+            samples = self._drawn(*place)
         except Exception as error:
-            raise self._brick.failed(built, [], error) from error
-        return results(self._brick, [result._of(samples, kind) for samples, kind in zip(planned.outputs, self._kinds, strict=True)])
+            raise self._brick.failed(self._brick.operators[0], [], error) from error
+        return self._result._of(samples, self._kind)
 
 
 class BriefCalls:
@@ -151,9 +150,11 @@ class BriefCalls:
 
     def remember_draw(self, key: Hashable, brick: Brick, count: int, is_batch: bool, made: Sequence[Samples]) -> None:
         """A call of a random operator without inputs was computed."""
-        known = all(samples.values is not None and samples.reused_memory is False for samples in made)
-        if known and len(brick.operators) == 1 and brick.operators[0].operator.instant and not brick.operators[0].prepares:
-            self._keep(key, _DrawnCall(brick, count, is_batch, made))
+        if not brick.single or len(brick.operators) > 1 or brick.operators[0].prepares:
+            return
+        operator, (samples,) = brick.operators[0].operator, made
+        if isinstance(operator, StreamOperator) and samples.values is not None and samples.reused_memory is False:
+            self._keep(key, _DrawnCall(brick, operator, count, is_batch, samples))
 
     def _keep(self, key: Hashable, call: Any) -> None:
         with contextlib.suppress(TypeError), self._lock:  # lists in lists have no hash

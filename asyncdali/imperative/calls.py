@@ -34,7 +34,7 @@ from .devices import Device, device, gpu_number, has_gpu
 from .dtypes import DType, of_id, type_id
 from .loops import LoopCall, current_loop
 from .modes import EvalMode
-from .rng import get_default_rng, stream_for
+from .rng import get_default_rng, place_for, stream_for
 from .spellings import argument_hint, named_arguments
 from .values import Batch, DynamicValue, Held, Tensor, copied, place_of, repeated_part
 from .work import DelayedCall, KnownOutput, users_line
@@ -117,7 +117,7 @@ def call(
             drawn = function, batch_size, batch_size.__class__, *parts
             known_draw = engine.brief.drawn(drawn)
             if known_draw is not None:
-                return known_draw.made(stream_for(rng, function.path))
+                return known_draw.made(place_for(rng, function.path))
         elif batch_size is rng is None and not function.random:
             made = engine.brief.made(function, parts, inputs, kinds, thread.state)
             if made is not None:

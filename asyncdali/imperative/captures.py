@@ -53,7 +53,7 @@ _MOST_WASTED = 3
 """Steps with work in vain of a loop that did not ask to be captured."""
 _LANES = 2
 """Steps that are computed at a time."""
-_WORD_MASK = (1 << 64) - 1
+_COUNTER_MASK = (1 << 128) - 1
 _WORDS_PER_CALL = 7
 
 _Key = tuple[object, ...]
@@ -626,4 +626,4 @@ def _computed(call: LoopCall | _Recorded, inputs: Sequence[tuple[Samples, bool]]
 def _stream_at(start: _Start, words: int) -> StreamPosition:
     """The stream that a call gets which begins `words` words behind `start`."""
     counter, phase = divmod(start.words + words, 4)
-    return drawn_position(start.key, counter >> 64 & _WORD_MASK, counter & _WORD_MASK, phase)
+    return drawn_position(start.key, counter & _COUNTER_MASK, phase)

@@ -126,12 +126,12 @@ class RNG:
             self._skip(1)
             return self._block[1][phase]
 
-    def _call(self) -> StreamPosition:
-        """The stream of one call of an operator."""
+    def _call(self) -> tuple[int, int, int]:
+        """Key, counter and phase of the words of one call of an operator, which :func:`drawn_position` makes a stream of."""
         with self._lock:
-            key, counter, phase = self._at
+            place = self._at
             self._skip(_WORDS_PER_CALL)
-        return drawn_position(key, counter >> 64, counter & _MASK64, phase)
+        return place
 
     @property
     def seed(self) -> int:
@@ -266,12 +266,17 @@ def set_seed(seed: object) -> None:
         _default.rng.seed = number
 
 
-def stream_for(rng: object, what: str) -> StreamPosition:
-    """The stream of one call. ValueError if `rng` is no generator."""
+def place_for(rng: object, what: str) -> tuple[int, int, int]:
+    """Key, counter and phase of the words of one call. ValueError if `rng` is no generator."""
     if rng is None:
         return get_default_rng()._call()
     if not isinstance(rng, RNG):
         raise ValueError(f"{what}: `rng` must be an ndd.random.RNG, got {type(rng).__name__}")
     return rng._call()
+
+
+def stream_for(rng: object, what: str) -> StreamPosition:
+    """The stream of one call. ValueError if `rng` is no generator."""
+    return drawn_position(*place_for(rng, what))
 
 

@@ -18,10 +18,9 @@ their kernels in ``random_streams_kernels.py``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from math import copysign
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +29,7 @@ from asyncdali_workers import limits
 
 from ..compiled.addresses import address_of
 from ..errors import SampleValueError
+from .random_draw_tables import DRAW
 
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 SAMPLE_STRIDE = 65537
@@ -112,21 +112,16 @@ class StreamPosition:
         return StreamPosition(self.key, (counter >> 64) & _MASK64, counter & _MASK64, words % 4)
 
 
-def drawn_position(key: int, hi: int, lo: int, phase: int) -> StreamPosition:
-    """The stream that the next seven words of a stream at this position make."""
+def drawn_position(key: int, counter: int, phase: int) -> StreamPosition:
+    """The stream that the next seven words of a stream at this position make. `counter`: all 128 bits."""
     made = np.empty(4, np.uint64)
-    load_kernels().draw_position.held(key, hi, lo, phase, address_of(made))
+    load_kernels().draw_position.held(key, counter >> 64, counter & _MASK64, phase, address_of(made))
     return StreamPosition(*made.tolist())
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------
 # Arguments of a draw
 # ---------------------------------------------------------------------------------------------------------------------------------
-
-
-def _call(kernel: Any, total: int) -> Any:
-    """How to call a kernel that draws `total` numbers. Drawing a few is faster than releasing and reacquiring the interpreter lock."""
-    return kernel.held if total <= _FEW else kernel
 
 
 def _kind(dtype: Any) -> int:
@@ -154,29 +149,15 @@ def _elements(counts: int | np.ndarray, samples: int) -> tuple[int, np.ndarray |
     return 0, array, int(array.sum())
 
 
-def _parameter(name: str, value: object, samples: int) -> tuple[int, int, np.ndarray]:
-    """A float32 parameter as a kernel takes it: its bits and step 0 (one value for all samples), or address and step 4.
-
-    The caller must keep the returned array alive during the call. A single value is passed in the argument itself, because asking
-    NumPy for an address costs as much as fifty draws.
-    """
-    if isinstance(value, float):
-        return _single(value, copysign(1.0, value))
+def _parameter(name: str, value: object, samples: int) -> tuple[Any, int, np.ndarray]:
+    """A float32 parameter as DRAW takes it: its bits and step 0 (one value for all samples), or an array and step 4; and its value."""
     array = np.asarray(value, np.float32)
     if array.ndim == 0:
         return int(array.view(np.int32)), 0, array
     if array.shape != (samples,):
         raise ValueError(f"{name} has shape {array.shape}; expected a number or one per sample: ({samples},)")
     array = np.ascontiguousarray(array)
-    return array.ctypes.data, 4, array
-
-
-@lru_cache(256)
-def _single(value: float, sign: float) -> tuple[int, int, np.ndarray]:
-    """:func:`_parameter` of one number for all samples: the constants of a graph come in every iteration. `sign` tells -0.0 from 0.0."""
-    array = np.asarray(value, np.float32)
-    array.flags.writeable = False
-    return int(array.view(np.int32)), 0, array
+    return array, 4, array
 
 
 def _output(out: np.ndarray | None, total: int, dtype: Any) -> np.ndarray:
@@ -194,8 +175,8 @@ def _output(out: np.ndarray | None, total: int, dtype: Any) -> np.ndarray:
     return out
 
 
-def _address(array: np.ndarray | None) -> int:
-    return 0 if array is None else array.ctypes.data
+def _array(array: np.ndarray | None) -> Any:
+    return 0 if array is None else array
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------
@@ -203,26 +184,58 @@ def _address(array: np.ndarray | None) -> int:
 # ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def uniform(
-    position: StreamPosition, samples: int, low: object = -1.0, high: object = 1.0, *,
-    dtype: object = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
-) -> np.ndarray:  # fmt: skip
+class BatchDraw:
+    """The numbers of one batch, which can be drawn at any position: a kernel, and its arguments besides the position.
+
+    Operators with constant parameters keep it, because checking and converting parameters takes longer than drawing a few numbers.
+    """
+
+    __slots__ = ("_at", "_dtype", "_keep", "_kernel", "_refused", "_total")
+
+    def __init__(
+        self, kernel: Any, table: tuple[np.ndarray, list[object]], total: int, dtype: Any, refused: Callable[[int], Exception] | None = None
+    ):  # fmt: skip
+        """`table`: DRAW.
+
+        total, dtype  of the output, which is flat
+        refused       the error for what the kernel returns, if it is not 0
+        """
+        # Drawing a few numbers is faster than releasing and reacquiring the interpreter lock.
+        self._kernel = kernel.held_entry if total <= _FEW else kernel.entry
+        words, _ = self._keep = table
+        self._at = address_of(words)
+        self._total, self._dtype, self._refused = total, dtype, refused
+
+    def at(self, position: StreamPosition, out: np.ndarray | None = None) -> np.ndarray:
+        """The numbers from `position` on, in `out` or in a new flat array."""
+        return self._drawn(position.key, position.hi, position.lo, position.phase, 0, out)
+
+    def of_call(self, key: int, counter: int, phase: int) -> np.ndarray:
+        """The numbers from the position on that :func:`drawn_position` makes, in a new flat array."""
+        return self._drawn(key, counter >> 64, counter & _MASK64, phase, 1, None)
+
+    def _drawn(self, key: int, hi: int, lo: int, phase: int, is_call: int, out: np.ndarray | None) -> np.ndarray:
+        result = np.empty(self._total, self._dtype) if out is None and self._total <= _FEW else _output(out, self._total, self._dtype)
+        bad = self._kernel(self._at, key, hi, lo, phase, is_call, address_of(result))
+        if bad and self._refused is not None:
+            raise self._refused(bad)
+        return result
+
+
+def uniform_draw(
+    samples: int, low: object = -1.0, high: object = 1.0, *, dtype: object = np.float32, counts: int | np.ndarray = 1
+) -> BatchDraw:  # fmt: skip
     """``random.uniform(range=[low, high])`` of one batch.
 
     Args:
-        position: where the iteration starts.
         samples: number of samples in the batch.
         low, high: numbers, or one per sample ([samples]); taken as float32. Integer outputs truncate the bounds, then
             round the drawn value (so both ends of [0, 100] have half weight).
         dtype: any integer type of 1-8 bytes, float32 or float64.
         counts: elements per sample, for all or int64[samples].
-        out: C-contiguous array of `dtype` to write to, of any shape with as many elements.
-
-    Returns:
-        `out`, or a new flat array of `dtype`, one sample after another.
 
     Raises:
-        ValueError: an empty range (names the sample), an unsupported dtype (bool and float16 too), or mismatched sizes.
+        ValueError: an unsupported dtype (bool and float16 too), or mismatched sizes. An empty range (names the sample) when it is drawn.
     """
     kind = _kind(dtype)
     if kind == _BOOL:
@@ -230,29 +243,44 @@ def uniform(
     count, per_sample, total = _elements(counts, samples)
     lows, low_step, low_array = _parameter("low", low, samples)
     highs, high_step, high_array = _parameter("high", high, samples)
-    result = _output(out, total, dtype)
-    bad = _call(load_kernels().draw_uniform, total)(
-        position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
-        lows, low_step, highs, high_step, address_of(result), kind,
-    )  # fmt: skip
-    if bad:
+
+    def refused(bad: int) -> Exception:
         i = bad - 1
         a, b = (float(array[i] if array.ndim else array) for array in (low_array, high_array))
-        raise SampleValueError(i, f"the range [{a}, {b}) is empty; its end must be greater than its start")
-    return result
+        return SampleValueError(i, f"the range [{a}, {b}) is empty; its end must be greater than its start")
+
+    table = DRAW.make(
+        samples=samples, count=count, counts=_array(per_sample), first=lows, first_step=low_step, second=highs, second_step=high_step,
+        kind=kind,
+    )  # fmt: skip
+    return BatchDraw(load_kernels().draw_uniform, table, total, dtype, refused)
 
 
-def uniform_values(
-    position: StreamPosition, samples: int, values: object, lengths: object = None, *,
+def uniform(
+    position: StreamPosition, samples: int, low: object = -1.0, high: object = 1.0, *,
     dtype: object = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
+    """:func:`uniform_draw` at a position, where the iteration starts.
+
+    Args:
+        out: C-contiguous array of `dtype` to write to, of any shape with as many elements.
+
+    Returns:
+        `out`, or a new flat array of `dtype`, one sample after another.
+    """
+    return uniform_draw(samples, low, high, dtype=dtype, counts=counts).at(position, out)
+
+
+def values_draw(
+    samples: int, values: object, lengths: object = None, *, dtype: object = np.float32, counts: int | np.ndarray = 1
+) -> BatchDraw:  # fmt: skip
     """``random.uniform(values=...)`` of one batch: each element is one of the values, all equally likely.
 
     Args:
         values: flat, taken as float32. Without `lengths` they are every sample's values; with it, sample i owns the next
             ``lengths[i]`` of them.
         lengths: int64[samples], each at least 1.
-        dtype, counts, out: as in :func:`uniform` (bool is allowed: value != 0).
+        dtype, counts: as in :func:`uniform_draw` (bool is allowed: value != 0).
 
     Raises:
         ValueError: no values (names the sample), an unsupported dtype, or mismatched sizes.
@@ -271,59 +299,75 @@ def uniform_values(
             raise ValueError(f"lengths add up to {int(sizes.sum())} but there are {pool.size} values")
     elif pool.size == 0:
         raise ValueError("values is empty; at least one value to choose from is needed")
-    result = _output(out, total, dtype)
-    _call(load_kernels().draw_values, total)(
-        position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
-        pool.ctypes.data, pool.size, _address(sizes), result.ctypes.data, kind,
+    table = DRAW.make(
+        samples=samples, count=count, counts=_array(per_sample), first=pool, first_step=pool.size, second=_array(sizes), second_step=0,
+        kind=kind,
     )  # fmt: skip
-    return result
+    return BatchDraw(load_kernels().draw_values, table, total, dtype)
+
+
+def uniform_values(
+    position: StreamPosition, samples: int, values: object, lengths: object = None, *,
+    dtype: object = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """:func:`values_draw` at a position; `out` as in :func:`uniform`."""
+    return values_draw(samples, values, lengths, dtype=dtype, counts=counts).at(position, out)
+
+
+def coin_draw(samples: int, probability: object = 0.5, *, dtype: object = np.int32, counts: int | np.ndarray = 1) -> BatchDraw:
+    """``random.coin_flip`` of one batch: 1 with `probability` (a number or one per sample, taken as float32), else 0.
+
+    A probability outside [0, 1] is not refused: above 1 it acts as 1, a negative one wraps (-0.5 acts as 0.5), NaN acts as 0,
+    all as in DALI. Even 0 is true once in 2^32 draws. `dtype` may be bool or any type of :func:`uniform_draw`; see there for
+    `counts` and errors.
+    """
+    kind = _kind(dtype)
+    count, per_sample, total = _elements(counts, samples)
+    chances, step, _ = _parameter("probability", probability, samples)
+    table = DRAW.make(
+        samples=samples, count=count, counts=_array(per_sample), first=chances, first_step=step, second=0, second_step=0, kind=kind
+    )  # fmt: skip
+    return BatchDraw(load_kernels().draw_coins, table, total, dtype)
 
 
 def coin_flip(
     position: StreamPosition, samples: int, probability: object = 0.5, *,
     dtype: object = np.int32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """``random.coin_flip`` of one batch: 1 with `probability` (a number or one per sample, taken as float32), else 0.
+    """:func:`coin_draw` at a position; `out` as in :func:`uniform`."""
+    return coin_draw(samples, probability, dtype=dtype, counts=counts).at(position, out)
 
-    A probability outside [0, 1] is not refused: above 1 it acts as 1, a negative one wraps (-0.5 acts as 0.5), NaN acts as 0,
-    all as in DALI. Even 0 is true once in 2^32 draws. `dtype` may be bool or any type of :func:`uniform`; see there for
-    `counts`, `out` and errors.
+
+def normal_draw(
+    samples: int, mean: object = 0.0, stddev: object = 1.0, *, dtype: object = np.float32, counts: int | np.ndarray = 1
+) -> BatchDraw:  # fmt: skip
+    """``random.normal`` of one batch: Box-Muller (cosine half), evaluated in float64 for float64 and integers of 4 and 8 bytes.
+
+    `mean` and `stddev` are numbers or one per sample, taken as float32; a negative stddev is accepted. Integer results are
+    rounded half away from zero and saturated. Logarithm and cosine are the C library's, as in DALI: bit-equal on glibc.
+    See :func:`uniform_draw` for `dtype`, `counts` and errors.
     """
     kind = _kind(dtype)
+    if kind == _BOOL:
+        raise ValueError("random.normal cannot produce bool; use one of the integer types, float32 or float64")
     count, per_sample, total = _elements(counts, samples)
-    chances, step, _keep = _parameter("probability", probability, samples)
-    result = _output(out, total, dtype)
-    _call(load_kernels().draw_coins, total)(
-        position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
-        chances, step, address_of(result), kind,
+    means, mean_step, _ = _parameter("mean", mean, samples)
+    deviations, deviation_step, _ = _parameter("stddev", stddev, samples)
+    kernels = load_kernels()
+    vectors = kernels.draw_normal_vectors.ready and kind in _FLOAT_KINDS and total >= _MANY * samples
+    table = DRAW.make(
+        samples=samples, count=count, counts=_array(per_sample), first=means, first_step=mean_step, second=deviations,
+        second_step=deviation_step, kind=kind,
     )  # fmt: skip
-    return result
+    return BatchDraw(kernels.draw_normal_vectors if vectors else kernels.draw_normal, table, total, dtype)
 
 
 def normal(
     position: StreamPosition, samples: int, mean: object = 0.0, stddev: object = 1.0, *,
     dtype: object = np.float32, counts: int | np.ndarray = 1, out: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """``random.normal`` of one batch: Box-Muller (cosine half), evaluated in float64 for float64 and integers of 4 and 8 bytes.
-
-    `mean` and `stddev` are numbers or one per sample, taken as float32; a negative stddev is accepted. Integer results are
-    rounded half away from zero and saturated. Logarithm and cosine are the C library's, as in DALI: bit-equal on glibc.
-    See :func:`uniform` for `dtype`, `counts`, `out` and errors.
-    """
-    kind = _kind(dtype)
-    if kind == _BOOL:
-        raise ValueError("random.normal cannot produce bool; use one of the integer types, float32 or float64")
-    count, per_sample, total = _elements(counts, samples)
-    means, mean_step, _means = _parameter("mean", mean, samples)
-    deviations, deviation_step, _deviations = _parameter("stddev", stddev, samples)
-    result = _output(out, total, dtype)
-    kernels = load_kernels()
-    vectors = kernels.draw_normal_vectors.ready and kind in _FLOAT_KINDS and total >= _MANY * samples
-    _call(kernels.draw_normal_vectors if vectors else kernels.draw_normal, total)(
-        position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
-        means, mean_step, deviations, deviation_step, address_of(result), kind,
-    )  # fmt: skip
-    return result
+    """:func:`normal_draw` at a position; `out` as in :func:`uniform`."""
+    return normal_draw(samples, mean, stddev, dtype=dtype, counts=counts).at(position, out)
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from ..compiled.intrinsics import (  # fmt: skip
 )
 from ..compiled.step import compiled, fused, inlined
 from .philox_vectors import ELEMENTS, normals_32, words_32
+from .random_draw_tables import DRAW
 
 # Codes of element types in the kernels: DALIDataType's numbers.
 UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64, BOOL = 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11
@@ -381,11 +382,43 @@ def _uniform_sample(key, hi, lo, offset, n, span, out, at, kind):
             done += made
 
 
-@compiled(13)
-def draw_uniform(key, hi, lo, phase, samples, count, counts, lows, low_step, highs, high_step, out, kind):
-    """random.uniform(range=...). Returns 0, or 1 + the first sample whose range is empty (nothing after it is written)."""
+# Kernels of whole batches: a table DRAW, a position, whether the stream begins there (0) or is the one that a call makes of the next seven
+# words there (1), and the address of the output, which is flat.
+
+of = DRAW.at
+
+
+@inlined
+def batch_of(table):
+    """Samples, elements of each, their addresses or 0, and the element type."""
+    return load_i64(table + of.samples), load_i64(table + of.count), load_i64(table + of.counts), load_i64(table + of.kind)
+
+
+@inlined
+def stream_at(key, hi, lo, phase, is_call):
+    """Key, counter and phase of a stream, as uint64. `is_call`: they are made of the next seven words at this position."""
+    if is_call == 0:
+        return _U(key), _U(hi), _U(lo), _U(phase)
+    a, b, c, d = word_quad(_U(key), _U(hi), _U(lo), _U(phase))
+    e, f, g, _ = word_quad(_U(key), _U(hi), _U(lo), _U(phase) + _U(4))
+    return a | b << _32, e | f << _32, c | d << _32, g & _U(3)
+
+
+@inlined
+def parameters(table):
+    """Both parameters with their steps."""
+    first, second = load_i64(table + of.first), load_i64(table + of.second)
+    return first, load_i64(table + of.first_step), second, load_i64(table + of.second_step)
+
+
+@compiled(7)
+def draw_uniform(table, key_word, hi_word, lo_word, phase_word, is_call, out):
+    """random.uniform(range=[first, second]). Returns 0, or 1 + the first sample whose range is empty (nothing after it is written)."""
+    key, hi, lo, phase = stream_at(key_word, hi_word, lo_word, phase_word, is_call)
+    samples, count, counts, kind = batch_of(table)
+    lows, low_step, highs, high_step = parameters(table)
     at = 0
-    sample_hi = _U(hi)
+    sample_hi = hi
     span = (0.0, 0.0, 0.0)
     for i in range(samples):
         n = load_i64(counts + 8 * i) if counts != 0 else count
@@ -394,24 +427,27 @@ def draw_uniform(key, hi, lo, phase, samples, count, counts, lows, low_step, hig
             if not b > a:
                 return i + 1
             span = _span(cast_bound(a, kind), cast_bound(b, kind), is_wide(kind))
-        _uniform_sample(_U(key), sample_hi, _U(lo), _U(phase), n, span, out, at, kind)
+        _uniform_sample(key, sample_hi, lo, phase, n, span, out, at, kind)
         at += n
         sample_hi += _SAMPLE_STRIDE
     return 0
 
 
-@compiled(12)
-def draw_values(key, hi, lo, phase, samples, count, counts, values, length, lengths, out, kind):
-    """random.uniform(values=...): sample i takes from its `lengths[i]` values (stored one sample after another), or all samples
+@compiled(7)
+def draw_values(table, key_word, hi_word, lo_word, phase_word, is_call, out):
+    """random.uniform(values=first): sample i takes from its `lengths[i]` values (stored one sample after another), or all samples
     from the same `length` values when `lengths` is 0."""
+    key, hi, lo, phase = stream_at(key_word, hi_word, lo_word, phase_word, is_call)
+    samples, count, counts, kind = batch_of(table)
+    values, length, lengths = load_i64(table + of.first), load_i64(table + of.first_step), load_i64(table + of.second)
     at = 0
-    sample_hi = _U(hi)
+    sample_hi = hi
     for i in range(samples):
         n = load_i64(counts + 8 * i) if counts != 0 else count
         size = load_i64(lengths + 8 * i) if lengths != 0 else length
-        offset = _U(phase)
+        offset = phase
         for e in range(n):
-            index = np.int64((word(_U(key), sample_hi, _U(lo), offset) * _U(size)) >> _32)
+            index = np.int64((word(key, sample_hi, lo, offset) * _U(size)) >> _32)
             store_value(out, at + e, kind, np.float64(load_f32(values + 4 * index)))
             offset += _ELEMENT_STRIDE
         if lengths != 0:
@@ -423,13 +459,10 @@ def draw_values(key, hi, lo, phase, samples, count, counts, values, length, leng
 
 @compiled(5)
 def draw_position(key, hi, lo, phase, out):
-    """The key, both halves of the counter and the phase that the next seven words make; uint64[4]."""
+    """The key, both halves of the counter and the phase of the stream of a call; uint64[4]."""
+    made = stream_at(key, hi, lo, phase, 1)
     for k in range(4):
-        offset = _U(phase) + _U(2 * k)
-        made = word(_U(key), _U(hi), _U(lo), offset)
-        made = made & _U(3) if k == 3 else made | word(_U(key), _U(hi), _U(lo), offset + _U(1)) << _32
-        place = k if k in (0, 3) else 3 - k  # the halves of the counter change places
-        store_i64(out + 8 * place, np.int64(made))
+        store_i64(out + 8 * k, np.int64(made[k]))
     return 0
 
 
@@ -444,18 +477,21 @@ def _coin_threshold(probability):
     return _U(np.int64(t)) & _MASK
 
 
-@compiled(11)
-def draw_coins(key, hi, lo, phase, samples, count, counts, probabilities, step, out, kind):
-    """random.coin_flip."""
+@compiled(7)
+def draw_coins(table, key_word, hi_word, lo_word, phase_word, is_call, out):
+    """random.coin_flip(probability=first)."""
+    key, hi, lo, phase = stream_at(key_word, hi_word, lo_word, phase_word, is_call)
+    samples, count, counts, kind = batch_of(table)
+    probabilities, step = load_i64(table + of.first), load_i64(table + of.first_step)
     at = 0
-    sample_hi = _U(hi)
+    sample_hi = hi
     for i in range(samples):
         n = load_i64(counts + 8 * i) if counts != 0 else count
         threshold = _coin_threshold(parameter(probabilities, step, i))
-        offset = _U(phase)
+        offset = phase
         words, done = _new_words(), 0
         while done < n:
-            made = next_words(_U(key), sample_hi, _U(lo), offset, n - done, words)
+            made = next_words(key, sample_hi, lo, offset, n - done, words)
             if kind == INT32:
                 for k in range(made):
                     store_i32(out + 4 * (at + done + k), np.int32(1 if words[k] <= threshold else 0))
@@ -502,15 +538,18 @@ def _normal_sample(key, hi, lo, offset, n, mean, deviation, out, at, kind):
         offset += _ELEMENT_STRIDE
 
 
-@compiled(13)
-def draw_normal_vectors(key, hi, lo, phase, samples, count, counts, means, mean_step, deviations, deviation_step, out, kind):
-    """random.normal of types that are drawn in float32. Use it only if ``c_library.same_as_platform()``."""
-    at, sample_hi, numbers = 0, _U(hi), _new_numbers()
+@compiled(7)
+def draw_normal_vectors(table, key_word, hi_word, lo_word, phase_word, is_call, out):
+    """random.normal(mean=first, stddev=second) of types that are drawn in float32. Use it only if ``c_library.same_as_platform()``."""
+    key, hi, lo, phase = stream_at(key_word, hi_word, lo_word, phase_word, is_call)
+    samples, count, counts, kind = batch_of(table)
+    means, mean_step, deviations, deviation_step = parameters(table)
+    at, sample_hi, numbers = 0, hi, _new_numbers()
     for i in range(samples):
         n = load_i64(counts + 8 * i) if counts != 0 else count
         mean, deviation = parameter(means, mean_step, i), parameter(deviations, deviation_step, i)
-        offset, done = _U(phase), smaller(np.int64(-_U(phase) & _U(3)), n)
-        _normal_sample(_U(key), sample_hi, _U(lo), offset, done, mean, deviation, out, at, kind)
+        offset, done = phase, smaller(np.int64(-phase & _U(3)), n)
+        _normal_sample(key, sample_hi, lo, offset, done, mean, deviation, out, at, kind)
         offset += _ELEMENT_STRIDE * _U(done)
         while done + ELEMENTS <= n:
             normals_32(np.int64(key), np.int64(sample_hi), np.int64(lo), np.int64(offset), address(numbers))
@@ -523,28 +562,31 @@ def draw_normal_vectors(key, hi, lo, phase, samples, count, counts, means, mean_
                     store_value(out, at + done + k, kind, numbers[k])
             done += ELEMENTS
             offset += _ELEMENT_STRIDE * _U(ELEMENTS)
-        _normal_sample(_U(key), sample_hi, _U(lo), offset, n - done, mean, deviation, out, at + done, kind)
+        _normal_sample(key, sample_hi, lo, offset, n - done, mean, deviation, out, at + done, kind)
         at += n
         sample_hi += _SAMPLE_STRIDE
     return 0
 
 
-@compiled(13)
-def draw_normal(key, hi, lo, phase, samples, count, counts, means, mean_step, deviations, deviation_step, out, kind):
-    """random.normal."""
+@compiled(7)
+def draw_normal(table, key_word, hi_word, lo_word, phase_word, is_call, out):
+    """random.normal(mean=first, stddev=second)."""
+    key, hi, lo, phase = stream_at(key_word, hi_word, lo_word, phase_word, is_call)
+    samples, count, counts, kind = batch_of(table)
+    means, mean_step, deviations, deviation_step = parameters(table)
     at = 0
-    sample_hi = _U(hi)
+    sample_hi = hi
     wide = is_wide(kind)
     for i in range(samples):
         n = load_i64(counts + 8 * i) if counts != 0 else count
         mean, deviation = parameter(means, mean_step, i), parameter(deviations, deviation_step, i)
-        offset = _U(phase)
+        offset = phase
         for e in range(n):
             if wide:
-                z = normal64(_U(key), sample_hi, _U(lo), offset)
+                z = normal64(key, sample_hi, lo, offset)
                 store_value(out, at + e, kind, fma64(z, np.float64(deviation), np.float64(mean)))
             else:
-                z32 = normal32(_U(key), sample_hi, _U(lo), offset)
+                z32 = normal32(key, sample_hi, lo, offset)
                 store_value(out, at + e, kind, fma32(z32, deviation, mean))
             offset += _ELEMENT_STRIDE
         at += n

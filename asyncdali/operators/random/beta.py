@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from asyncdali_workers import limits
 
-from ...compiled.addresses import address_of
-from ...sampling.random_streams import StreamPosition
+from ...sampling.random_draw_tables import DRAW
+from ...sampling.random_streams import BatchDraw
 from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output, argument
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
@@ -46,7 +45,7 @@ class Beta(RandomOperator):
         self._kernel = kernels.draw_beta64 if self.dtype == DALIDataType.FLOAT64 else kernels.draw_beta32
         self._kernel.compile()
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
+    def _draw(self, arguments: Arguments, samples: int, counts: int | np.ndarray) -> BatchDraw:
         alphas, betas = arguments.scalars("alpha"), arguments.scalars("beta")
         for name, values in (("alpha", alphas), ("beta", betas)):
             wrong = ~((values > 0) & np.isfinite(values))
@@ -55,9 +54,7 @@ class Beta(RandomOperator):
                 raise SampleError(i, f"`{name}` must be a positive number, got {values[i]:g}")
         per_sample = np.ascontiguousarray(np.broadcast_to(counts, samples), np.int64)
         kind = np.float64 if self.dtype == DALIDataType.FLOAT64 else np.float32
-        out: np.ndarray = limits.new_array(int(per_sample.sum()), kind, "random numbers")
-        self._kernel(
-            position.key, position.hi, position.lo, position.phase, samples, 0, address_of(per_sample), address_of(alphas), 4,
-            address_of(betas), 4, address_of(out), 0,
+        table = DRAW.make(
+            samples=samples, count=0, counts=per_sample, first=alphas, first_step=4, second=betas, second_step=4, kind=int(self.dtype)
         )  # fmt: skip
-        return out
+        return BatchDraw(self._kernel, table, int(per_sample.sum()), kind)

@@ -12,7 +12,7 @@ from ...compiled.step import compiled, fused, inlined
 from ...compiled.vectors import lanes
 from ...sampling.philox_vectors import blocks_of
 from ...sampling.random_distributions_kernels import exp_64, log_64, make_canonical64, make_normal, new_stream
-from ...sampling.random_streams_kernels import block_at, make_canonical32, parameter, word
+from ...sampling.random_streams_kernels import batch_of, block_at, make_canonical32, parameter, parameters, stream_at, word
 
 _U = np.uint64
 _SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
@@ -132,17 +132,20 @@ def _make_beta(real: Any, canonical: Any, log: Any, exp: Any, power: Any, store:
                     b = real(b * exp(real(real(lb - scaled) / beta)))
             store(out + itemsize * e, real(a / real(a + b)))
 
-    @compiled(13)
-    def draw_beta(key, hi, lo, phase, samples, count, counts, alphas, alpha_step, betas, beta_step, out, unused):
-        """random.beta; arguments as for the other draws of ``random_streams_kernels``."""
-        sample_hi = _U(hi)
+    @compiled(7)
+    def draw_beta(table, key_word, hi_word, lo_word, phase_word, is_call, out):
+        """random.beta(alpha=first, beta=second); arguments as for the draws of ``random_streams_kernels``."""
+        key, hi, lo, phase = stream_at(key_word, hi_word, lo_word, phase_word, is_call)
+        samples, count, counts, _ = batch_of(table)
+        alphas, alpha_step, betas, beta_step = parameters(table)
+        sample_hi = hi
         for i in range(samples):
             n = load_i64(counts + 8 * i) if counts != 0 else count
             alpha, beta = real(parameter(alphas, alpha_step, i)), real(parameter(betas, beta_step, i))
             # Large samples are drawn in parts, each with separate generators.
             parts = 1 if n < 1 << 18 else (n + 65535) // 65536
             for part in range(parts):
-                beta_range(_U(key), sample_hi, _U(lo), _U(phase), n * part // parts, n * (part + 1) // parts, alpha, beta, out)
+                beta_range(key, sample_hi, lo, phase, n * part // parts, n * (part + 1) // parts, alpha, beta, out)
             out += itemsize * n
             sample_hi += _SAMPLE_STRIDE
         return 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import storage_dtype
 from ...sampling import random_streams
-from ...sampling.random_streams import StreamPosition
+from ...sampling.random_streams import BatchDraw
 from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output, argument
 from ..base import Arg, Arguments, Schema, register
@@ -37,6 +37,6 @@ class CoinFlip(RandomOperator):
     def _compile(self) -> None:
         random_streams.load_kernels().draw_coins.compile()
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
+    def _draw(self, arguments: Arguments, samples: int, counts: int | np.ndarray) -> BatchDraw:
         chance = self._parameter(arguments, "probability")
-        return random_streams.coin_flip(position, samples, chance, dtype=storage_dtype(self.dtype), counts=counts)
+        return random_streams.coin_draw(samples, chance, dtype=storage_dtype(self.dtype), counts=counts)

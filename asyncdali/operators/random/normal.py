@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import storage_dtype
 from ...sampling import random_streams
-from ...sampling.random_streams import StreamPosition
+from ...sampling.random_streams import BatchDraw
 from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output, argument
 from ..base import Arg, Arguments, Schema, register
@@ -42,6 +42,6 @@ class Normal(RandomOperator):
         if (self.spec.given("shape") or self.spec.input_count) and same_as_platform():
             kernels.draw_normal_vectors.compile()
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
+    def _draw(self, arguments: Arguments, samples: int, counts: int | np.ndarray) -> BatchDraw:
         mean, stddev = self._parameter(arguments, "mean"), self._parameter(arguments, "stddev")
-        return random_streams.normal(position, samples, mean, stddev, dtype=storage_dtype(self.dtype), counts=counts)
+        return random_streams.normal_draw(samples, mean, stddev, dtype=storage_dtype(self.dtype), counts=counts)

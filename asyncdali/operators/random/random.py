@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...batch import Batch
+from ...batch import Batch, dense_shapes
 from ...compiled.tables import Handle
-from ...sampling.random_streams import StreamPosition
+from ...sampling.random_streams import BatchDraw, StreamPosition, drawn_position
 from ...sampling.stream_tables import signed
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Spec, refuse_where
@@ -44,6 +45,11 @@ class StreamOperator(Operator):
     def placed(self, words: Sequence[Handle]) -> StreamPosition:
         return StreamPosition(*words)  # type: ignore[arg-type]  # tables take handles
 
+    def call_drawer(self, arguments: Arguments) -> Callable[[int, int, int], Batch]:
+        """A function for calls without inputs: it takes the place of a generator, and gives the output for the stream of a call there."""
+        count = arguments.count
+        return lambda *place: self.plan([], arguments, Iteration(0, count, {}, None, drawn_position(*place))).outputs[0]
+
     def save(self, position: StreamPosition) -> str:
         return str(position)
 
@@ -63,6 +69,9 @@ class RandomOperator(StreamOperator):
         dtype = spec.constant("dtype")
         self.dtype = self.default_dtype if dtype is None else dtype
         self._compile()
+        self._constant = not (spec.input_count or spec.argument_inputs)
+        self._kept: tuple[int, BatchDraw | None, tuple[int, ...]] = -1, None, ()
+        """Samples, draw and shape of a sample of the last batch, if neither depends on the iteration. One object, which threads share."""
         if spec.input_count and spec.given("shape"):
             raise ValueError("give the shape either by an input or by the argument `shape`, not both")
 
@@ -82,35 +91,46 @@ class RandomOperator(StreamOperator):
         """int64[samples, ndim] of the outputs."""
         if inputs:
             return inputs[0].shapes
+        if not arguments.given("shape"):
+            return dense_shapes(arguments.count, ())
         shapes = arguments.vectors("shape", None, np.int64)
         refuse_where(shapes < 0, lambda sample: f"shape {tuple(shapes[sample])} has a negative extent")
         return shapes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        if not inputs and not arguments.given("shape"):
-            scalars = self._draw(iteration.position, arguments, arguments.count, 1)
-            return Planned([Batch.from_values(scalars, dtype=self.dtype)])
-        shapes = self._shapes(inputs, arguments)
-        count = len(shapes)
-        uniform_shape = count == 0 or shapes.shape[1] == 0 or bool((shapes == shapes[0]).all())
-        if uniform_shape:
-            extents = tuple(int(extent) for extent in shapes[0]) if count else (0,) * shapes.shape[1]
-            elements = 1
-            for extent in extents:
-                elements *= extent
-            if elements * count > _FEW:
+        count, draw, extents = self._kept
+        if draw is None or count != arguments.count:
+            shapes = self._shapes(inputs, arguments)
+            count = len(shapes)
+            if count and shapes.shape[1] and not (shapes == shapes[0]).all():
+                return Planned([self._ragged(shapes, arguments, iteration)])
+            extents = tuple(shapes[0].tolist()) if count else (0,) * shapes.shape[1]
+            elements = math.prod(extents)
+            is_small = elements * count <= _FEW
+            if not is_small:
                 Batch(shapes, self.dtype).check_memory()
-            flat = self._draw(iteration.position, arguments, count, elements)
-            batch = Batch.from_values(flat.reshape(count, *extents), dtype=self.dtype)
-        else:
-            batch = Batch(shapes.copy(), self.dtype)
-            batch.check_memory()
-            flat = self._draw(iteration.position, arguments, count, shapes.prod(axis=1))
-            batch.place(flat.view(np.uint8))
-        return Planned([batch])
+            draw = self._draw(arguments, count, elements)
+            if self._constant and is_small:
+                self._kept = count, draw, extents
+        values = draw.at(iteration.position)
+        return Planned([Batch.from_values(values.reshape(count, *extents) if extents else values, dtype=self.dtype)])
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
-        """Flat values, `counts` per sample, drawn from `position` on."""
+    def call_drawer(self, arguments: Arguments) -> Callable[[int, int, int], Batch]:
+        count, draw, extents = self._kept
+        if draw is None or count != arguments.count:
+            return super().call_drawer(arguments)
+        dtype, shape = self.dtype, (count, *extents)
+        return lambda *place: Batch.from_values(draw.of_call(*place).reshape(shape), dtype=dtype)
+
+    def _ragged(self, shapes: np.ndarray, arguments: Arguments, iteration: Iteration) -> Batch:
+        """The numbers for samples of different shapes."""
+        batch = Batch(shapes.copy(), self.dtype)
+        batch.check_memory()
+        batch.place(self._draw(arguments, len(shapes), shapes.prod(axis=1)).at(iteration.position).view(np.uint8))
+        return batch
+
+    def _draw(self, arguments: Arguments, samples: int, counts: int | np.ndarray) -> BatchDraw:
+        """The draw of flat values, `counts` for each sample."""
         raise TypeError("abstract")
 
     def _parameter(self, arguments: Arguments, name: str) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import storage_dtype
 from ...sampling import random_streams
-from ...sampling.random_streams import StreamPosition
+from ...sampling.random_streams import BatchDraw
 from ...types import DALIDataType
 from ..accepts import ANYTHING, CHOSEN, Output, argument
 from ..base import Arg, Arguments, Environment, Schema, Spec, register
@@ -49,24 +49,22 @@ class Uniform(RandomOperator):
         kernels = random_streams.load_kernels()
         (kernels.draw_values if self.spec.given("values") else kernels.draw_uniform).compile()
 
-    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray) -> np.ndarray:
+    def _draw(self, arguments: Arguments, samples: int, counts: int | np.ndarray) -> BatchDraw:
         dtype = storage_dtype(self.dtype)
         if arguments.given("values"):
-            return self._pick(position, arguments, samples, counts, dtype)
+            return self._pick(arguments, samples, counts, dtype)
         if arguments.is_input("range"):
             bounds = arguments.vectors("range", 2)
             low, high = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
-            return random_streams.uniform(position, samples, low, high, dtype=dtype, counts=counts)
+            return random_streams.uniform_draw(samples, low, high, dtype=dtype, counts=counts)
         low, high = arguments.constant("range")
-        return random_streams.uniform(position, samples, low, high, dtype=dtype, counts=counts)
+        return random_streams.uniform_draw(samples, low, high, dtype=dtype, counts=counts)
 
-    def _pick(
-        self, position: StreamPosition, arguments: Arguments, samples: int, counts: int | np.ndarray, dtype: np.dtype
-    ) -> np.ndarray:
+    def _pick(self, arguments: Arguments, samples: int, counts: int | np.ndarray, dtype: np.dtype) -> BatchDraw:
         if not arguments.is_input("values"):
-            return random_streams.uniform_values(position, samples, arguments.constant("values"), dtype=dtype, counts=counts)
+            return random_streams.values_draw(samples, arguments.constant("values"), dtype=dtype, counts=counts)
         batch = arguments.batch("values")
         rows = [batch.sample(i).reshape(-1) for i in range(samples)]
         lengths = np.array([len(row) for row in rows], np.int64)
         flat = np.concatenate(rows) if rows else np.empty(0, np.float32)
-        return random_streams.uniform_values(position, samples, flat, lengths, dtype=dtype, counts=counts)
+        return random_streams.values_draw(samples, flat, lengths, dtype=dtype, counts=counts)

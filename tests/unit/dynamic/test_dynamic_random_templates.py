@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import asyncdali.dynamic as ndd
+from asyncdali.imperative.brief import _DrawnCall
 from asyncdali.runtime.templates.tables import CallTemplates
 from asyncdali.sampling.random_streams import StreamPosition, drawn_position
 
@@ -50,6 +51,46 @@ def test_copied_plans_draw_from_the_stream_of_their_call(name: str, monkeypatch:
         assert found[-1] is not None
 
 
+DRAWS = {
+    "uniform": lambda rng, size: ndd.random.uniform(range=[0, 3], batch_size=size, rng=rng),
+    "uniform of a shape": lambda rng, size: ndd.random.uniform(range=[0.5, 3.0], shape=[2, 3], batch_size=size, rng=rng),
+    "values": lambda rng, size: ndd.random.uniform(values=[1.0, 5.0, 7.0], dtype=ndd.int32, batch_size=size, rng=rng),
+    "coins": lambda rng, size: ndd.random.coin_flip(probability=0.3, batch_size=size, rng=rng),
+    "normal": lambda rng, size: ndd.random.normal(stddev=2.0, batch_size=size, rng=rng),
+    "normal of a shape": lambda rng, size: ndd.random.normal(shape=[70], batch_size=size, rng=rng),
+    "beta": lambda rng, size: ndd.random.beta(alpha=2.0, beta=0.5, dtype=ndd.float64, batch_size=size, rng=rng),
+    "permutation": lambda rng, size: ndd.batch_permutation(batch_size=size or 5, rng=rng),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_remembered_draws_draw_from_the_stream_of_their_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, call = [], _DrawnCall.made
+    monkeypatch.setattr(_DrawnCall, "made", lambda self, place: made.append(place) or call(self, place))
+    draw, sizes = DRAWS[name], (None, 1, 4, 0)
+    planned = {}
+    for size in sizes:
+        for state in STATES:
+            with ndd.EvalContext(num_threads=1):  # nothing is remembered yet
+                planned[size, state] = contents(draw(ndd.random.RNG(state=state), size))
+    assert not made and len({tuple(item) for item in planned.values()}) > 1
+    with ndd.EvalContext(num_threads=1):
+        for _ in range(4):
+            for (size, state), expected in planned.items():
+                rng = ndd.random.RNG(state=state)
+                assert contents(draw(rng, size)) == expected
+                skipped = ndd.random.RNG(state=state)
+                skipped.advance(7)
+                assert rng.get_state() == skipped.get_state()
+    assert len(made) > 2 * len(planned)
+
+
+def test_a_remembered_draw_names_its_error() -> None:
+    for _ in range(4):  # both bounds are one number in float32
+        with pytest.raises(ValueError, match=r"ndd\.random\.uniform.*the range \[1\.0, 1\.0\) is empty"):
+            ndd.random.uniform(range=[1.0, 1.0 + 1e-12])
+
+
 def test_the_stream_of_a_call_is_made_of_seven_words() -> None:
     ends = [0, 2**64 - 1, 2**64 - 2, 12345]
     for key, hi, lo, phase in [(k, h, c, p) for k in (0, 2**64 - 1, 99) for h in ends for c in ends for p in range(4)]:
@@ -58,6 +99,6 @@ def test_the_stream_of_a_call_is_made_of_seven_words() -> None:
         rng, called = (ndd.random.RNG(state=str(position)) for _ in range(2))
         words = [rng() for _ in range(7)]
         key, lo, hi = (words[k] | words[k + 1] << 32 for k in (0, 2, 4))
-        assert drawn_position(*place) == StreamPosition(key, hi, lo, words[6] & 3)
+        assert drawn_position(place[0], place[1] << 64 | place[2], place[3]) == StreamPosition(key, hi, lo, words[6] & 3)
         ndd.random.coin_flip(rng=called)
         assert called.state == rng.state

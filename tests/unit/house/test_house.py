@@ -630,6 +630,7 @@ KEPT = {
     "OneValue": {"_sizes"},
     "PermuteBatch": {"_checked"},
     "RandomBBoxCrop": {"_layouts", "_quiet"},
+    "RandomOperator": {"_kept"},
     "RandomResizedCrop": {"_mode"},
     "ReaderOperator": {"_hinted", "_order", "_remote_ahead"},
     "Reshape": {"_kept"},
