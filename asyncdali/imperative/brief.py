@@ -20,6 +20,7 @@ from ..operators.random.random import StreamOperator
 from ..runtime.templates.keys import part_of
 from . import bricks
 from .bricks import Brick, results
+from .rng import Place
 from .values import Batch, DynamicValue, Tensor
 
 _BRIEF_NS = 200_000
@@ -100,7 +101,7 @@ class _DrawnCall:
         self._result: type[DynamicValue] = Batch if is_batch else Tensor
         self._kind = kinds_of_all.of(made, is_batch)
 
-    def made(self, place: tuple[int, int, int]) -> Any:
+    def made(self, place: Place) -> Any:
         """The result for a place of the generator. Raises the operator's error."""
         try:
             samples = self._drawn(*place)

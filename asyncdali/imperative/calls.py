@@ -22,6 +22,7 @@ from ..batch import Batch as Samples
 from ..operators.accepts import declared
 from ..operators.base import REQUIRED, Arg, Schema
 from ..operators.expressions.types import SIGNED, UNSIGNED
+from ..sampling.random_streams import drawn_position
 from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType
 from . import values as values_module
@@ -32,9 +33,9 @@ from .conversion import make_batch, make_tensor
 from .cuda import engine_at, gpu_engine
 from .devices import Device, device, gpu_number, has_gpu
 from .dtypes import DType, of_id, type_id
-from .loops import LoopCall, current_loop
+from .loops import Loop, LoopCall, current_loop
 from .modes import EvalMode
-from .rng import get_default_rng, place_for, stream_for
+from .rng import Place, generator_of, place_for
 from .spellings import argument_hint, named_arguments
 from .values import Batch, DynamicValue, Held, Tensor, copied, place_of, repeated_part
 from .work import DelayedCall, KnownOutput, users_line
@@ -111,7 +112,16 @@ def call(
     parts = _parts(arguments, named)
     kinds: list[Kind] = []
     mode = EvalMode.current() if thread.modes else EvalMode.eager
-    drawn = None
+    loop = current_loop() if thread.loops else None
+    if loop is not None and not (loop.asked or mode is EvalMode.eager):
+        loop = None
+    drawn = drawn_from = None
+    if loop is not None and wanted_device is None and mode is not EvalMode.deferred:
+        brick = engine.bricks.known((function, len(inputs), *parts))
+        if brick is not None:
+            made, drawn_from = _as_expected(loop, function, brick, inputs, named, batch_size, rng)
+            if made is not None:
+                return made
     if not (wanted_device is not None or named or mode is EvalMode.deferred or thread.loops):
         if function.random and not inputs:
             drawn = function, batch_size, batch_size.__class__, *parts
@@ -161,28 +171,48 @@ def call(
         kinds_taken = function.casts.get(name)
         if kinds_taken is not None and value._type_id() not in kinds_taken:
             named[name] = values_module.language.converted(value, of_id(kinds_taken[0]))
-    position = None
     if function.random:
-        position = stream_for(rng, function.path)
+        drawn_from = place_for(rng, function.path) if drawn_from is None else drawn_from
     elif rng is not None:
         raise function.unknown("rng")
     data = [*values, *named.values()]
     kind = Batch if is_batch else Tensor
     if mode is EvalMode.deferred and not external and not any(map(is_external, data)):
-        compute = functools.partial(_computed, LoopCall(brick, engine, data, count, is_batch, position), where, number)
+        compute = functools.partial(_computed, LoopCall(brick, engine, data, count, is_batch, drawn_from), where, number)
         return _later(brick, kind, compute, _known_outputs(brick, values, None if function.needs_batch else count))
-    loop = current_loop() if thread.loops else None
-    if loop is not None and place == "cpu" and (loop.asked or mode is EvalMode.eager) and on_cpu(data):
-        generator = None if position is None else get_default_rng() if rng is None else rng
-        work = loop.call(LoopCall(brick, engine, data, count, is_batch, position, generator))  # type: ignore[arg-type]
+    if loop is not None and place == "cpu" and on_cpu(data):
+        work = loop.call(LoopCall(brick, engine, data, count, is_batch, drawn_from, generator_of(rng) if function.random else None))
         return results(brick, [kind._later(work, k) for k in range(len(work.declared))])
     placed = _placed(data, where, number, count, is_batch)
-    made = finished(brick, brick.run(engine, placed, count, position))
+    made = finished(brick, brick.run(engine, placed, count, None if drawn_from is None else drawn_position(*drawn_from)))
     if kinds and is_checked:
         engine.brief.remember((function, *parts, *kinds), brick, values, placed, count, is_batch, made)
     elif drawn is not None and is_checked:
         engine.brief.remember_draw(drawn, brick, count, is_batch, made)
     return results(brick, [kind._of(samples) for samples in made])
+
+
+def _as_expected(
+    loop: Loop, function: OperatorFunction, brick: Brick, inputs: Sequence[object], named: dict[str, Any], batch_size: object, rng: object
+) -> tuple[Any, Place | None]:  # fmt: skip
+    """The results of a call that a captured loop expects; None if it does not. And from where the call draws, if that was taken."""
+    if rng is not None and not function.random:
+        return None, None
+    generator: Any = generator_of(rng) if function.random else None
+    data: Any = (*inputs, *named.values())
+    expected = loop.expected(brick, data, batch_size, generator)
+    if expected is None or not on_cpu(data):
+        return None, None
+    for name, value in named.items():
+        kinds_taken = function.casts.get(name)
+        if kinds_taken is not None and value._type_id() not in kinds_taken:
+            return None, None
+    place = None if generator is None else generator._call()
+    work = loop.take(expected, place)
+    if work is None:
+        return None, place
+    kind = Batch if expected.call.is_batch else Tensor
+    return results(brick, [kind._later(work, k) for k in range(len(work.declared))]), place
 
 
 def _computed(given: LoopCall, where: Sequence[str] | None, number: int) -> list[Samples]:

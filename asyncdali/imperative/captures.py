@@ -23,15 +23,15 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from ..batch import Batch as Samples
+from ..device.threads import OrderedThread
 from ..errors import set_aside
 from ..messages.notices import warn
-from ..sampling.random_streams import StreamPosition, drawn_position
+from ..sampling.random_streams import drawn_position
 from . import loops
 from .bricks import Brick
 from .calls import finished
@@ -39,7 +39,7 @@ from .contexts import EvalContext
 from .engine import CallEngine
 from .fused import FusedCall, FusedOutputs, FusedProgram, can_be_fused
 from .loops import LoopCall
-from .rng import RNG
+from .rng import RNG, Place
 from .values import DynamicValue, Tensor, copied, relabelled, repeated_part, untouched
 from .work import DelayedCall, KnownOutput, Reads
 
@@ -98,10 +98,15 @@ class _Start(NamedTuple):
     key: int
     words: int
 
+    def place(self, words: int) -> Place:
+        """The place of a call that begins `words` words later."""
+        counter, phase = divmod(self.words + words, 4)
+        return self.key, counter & _COUNTER_MASK, phase
+
 
 def _start_of(rng: RNG) -> _Start:
-    found = rng.get_state().position
-    return _Start(rng, found.key, (found.hi << 64 | found.lo) * 4 + found.phase)
+    key, counter, phase = rng._at
+    return _Start(rng, key, counter * 4 + phase)
 
 
 def known(samples: Sequence[Samples]) -> list[KnownOutput]:
@@ -148,11 +153,16 @@ class _Computation:
     `works`: for each input the call that it is an output of; None: it is constant.
     """
 
-    __slots__ = ("call", "fused", "position", "works")
+    __slots__ = ("call", "fused", "place", "works")
 
-    def __init__(self, call: _Recorded, works: Sequence[DelayedCall | None], position: object):
-        self.call, self.works, self.position = call, works, position
+    def __init__(self, call: _Recorded, works: Sequence[DelayedCall | None], place: Place | None):
+        self.call, self.works, self.place = call, works, place
         self.fused: tuple[_FusedStep, int] | None = None
+
+    @property
+    def position(self) -> object:
+        """The position of the random stream."""
+        return None if self.place is None else drawn_position(*self.place)
 
     def fused_result(self) -> FusedOutputs | None:
         """Its outputs in a graph; None: it is computed alone."""
@@ -237,7 +247,7 @@ class _Programs:
                 self._known[key] = FusedProgram.of(graph.calls, graph.size, engine.num_threads, engine.crew)
             return self._known[key]
 
-    def run(self, graph: _StepGraph, lane: int, given: _Given, positions: Sequence[object]) -> list[FusedOutputs] | None:
+    def run(self, graph: _StepGraph, lane: int, given: _Given, calls: Sequence[_Computation]) -> list[FusedOutputs] | None:
         """The outputs of each call of a graph; None if it is not built."""
         program = self.find(graph, lane)
         if program is None:
@@ -245,7 +255,13 @@ class _Programs:
         size = graph.size
         batches = [repeated_part(source.samples(work), size) if source.is_tensor else source.samples(work) for source, work in given]
         _check_sizes(batches, size)
-        return program.run(batches, positions)
+        return program.run(batches, [call.position for call in calls])
+
+
+def _end(lanes: list[OrderedThread]) -> None:
+    """End the threads when they have computed what they were given."""
+    while lanes:
+        lanes.pop().close()
 
 
 def _close(programs: dict[_Key, FusedProgram | None]) -> None:
@@ -267,7 +283,9 @@ class CapturedLoop:
         self._owner = 0
         """The thread of the loop."""
         self._wasted = 0
-        self._threads: ThreadPoolExecutor | None = None
+        self._lanes: list[OrderedThread] = []
+        """The threads that compute ahead, each every other step."""
+        weakref.finalize(self, _end, self._lanes).atexit = False
         self._program: list[_Recorded] = []
         self._calls: list[_Recorded] = []
         self._places: dict[int, int] = {}
@@ -341,9 +359,7 @@ class CapturedLoop:
             self._stock = {}
             self._note_reads()
             self._made, self._places = [], {}
-        threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown(wait=False)
+        _end(self._lanes)
 
     def end(self) -> None:
         """The loop is left. Predictions are dropped; what was recorded serves the next loop over the same data."""
@@ -383,11 +399,12 @@ class CapturedLoop:
             if found is not None:
                 self._next_stock.setdefault(id(call.brick), []).append(found)
         self._fuse(made)
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_LANES, "asyncdali-capture")
-        self._threads.submit(self._compute_all, item, [weakref.ref(found) for found in made if found is not None])
+        if not self._lanes:
+            self._lanes += [OrderedThread("asyncdali-capture") for _ in range(_LANES)]
+        predictions = [weakref.ref(found) for found in made if found is not None]
+        self._lanes[self._steps % _LANES].submit(functools.partial(self._compute_all, item, predictions))
 
-    def _compute_all(self, item: DelayedCall, predictions: Sequence[weakref.ref[_Prediction]]) -> None:
+    def _compute_all(self, item: DelayedCall, predictions: Sequence[weakref.ref[_Prediction]], _: object) -> None:
         """Compute predictions in order, on a thread in the background. Their errors are raised by the calls that they belong to.
 
         Nothing is kept: the program decides how long results live, and may have taken and dropped them before this begins.
@@ -405,12 +422,12 @@ class CapturedLoop:
         """The call in the next step; None if it cannot be predicted."""
         if call.sources is None or call.brick.is_outside:
             return None
-        position = None
+        place = None
         if call.rng is not None:
             start = starts.get(id(call.rng))
             if start is None:
                 return None
-            position = _stream_at(start, call.words)
+            place = start.place(call.words)
         works: list[DelayedCall | None] = []
         for source in call.sources:
             if source.data is not None:
@@ -420,7 +437,7 @@ class CapturedLoop:
             if before is None and source.call >= 0:
                 return None
             works.append(item if before is None else before.work)
-        return _Prediction(len(made), _Computation(call, works, position))
+        return _Prediction(len(made), _Computation(call, works, place))
 
     def _fuse(self, made: Sequence[_Prediction | None]) -> None:
         """Let calls of whole batches be computed as graphs. Results that only calls of a graph read get no memory, as in pipelines."""
@@ -433,33 +450,70 @@ class CapturedLoop:
             given = []
             for place, number in graph.given:
                 given.append(((found[place].call.sources or ())[number], found[place].works[number]))
-            positions = [computation.position for computation in found]
-            step = _FusedStep(functools.partial(self._programs.run, graph, self._steps % _LANES, given, positions))
+            step = _FusedStep(functools.partial(self._programs.run, graph, self._steps % _LANES, given, found))
             for number, computation in enumerate(found):
                 computation.fused = step, number
 
     # --- calls
 
+    def expected(self, brick: Brick, data: Sequence[object], batch_size: object, rng: object) -> _Prediction | None:
+        """The prediction of the next call of the program, if that is a call of `brick` with these arguments.
+
+        A call that is as expected is checked here in a third of the steps that a new one takes."""
+        waiting = self._stock.get(id(brick))
+        if not waiting or not self._repeats:
+            return None
+        found = waiting[0]
+        call, works = found.call, found.computation.works
+        sources = call.sources or ()
+        if found.number != len(self._calls) or len(data) != len(works) or call.rng is not rng:
+            return None
+        if batch_size is None:
+            if call.is_batch and all(source.is_tensor for source in sources):
+                return None
+        elif batch_size.__class__ is not int or batch_size != call.samples or not call.is_batch:
+            return None
+        for source, work, value in zip(sources, works, data, strict=True):
+            if not isinstance(value, DynamicValue) or not self._is_input(source, work, value):
+                return None
+        return found
+
+    def take(self, found: _Prediction, place: Place | None) -> DelayedCall | None:
+        """The outputs of an expected call that draws from `place`. None: it has to be computed."""
+        if found.computation.place != place:
+            return None
+        del self._stock[id(found.call.brick)][0]
+        if not self._prepared(found):
+            return None
+        self._note_call(found.work, found.call)
+        return found.work
+
     def call(self, given: LoopCall) -> DelayedCall:
         """The outputs of a call: a prediction that fits, or the call computed now. Raises the operator's error."""
-        found, work = self._prediction_of(given), None
-        if found is not None:
-            try:
-                found.prepare()
-                work = found.work
-                self.served += 1
-            except Exception:  # it is raised by the call itself
-                work = None
-        if work is None:
+        found = self._prediction_of(given)
+        if found is not None and self._prepared(found):
+            work = found.work
+        else:
             inputs = [(untouched(value), isinstance(value, Tensor)) for value in given.data]
-            work = already_made(_computed(given, inputs, given.position))
-            found = None
+            work, found = already_made(_computed(given, inputs, given.position)), None
         if len(self._calls) < _MOST_CALLS:
-            recorded = self._recorded(given, found)
-            self._places[id(work)] = len(self._calls)
-            self._made.append((weakref.ref(work), work.reads))
-            self._calls.append(recorded)
+            self._note_call(work, self._recorded(given, found))
         return work
+
+    def _prepared(self, found: _Prediction) -> bool:
+        """Prepare a prediction that is taken. False: there is an error, which the call itself raises."""
+        try:
+            found.prepare()
+        except Exception:
+            return False
+        self.served += 1
+        return True
+
+    def _note_call(self, work: DelayedCall, recorded: _Recorded) -> None:
+        """A call of the step is over."""
+        self._places[id(work)] = len(self._calls)
+        self._made.append((weakref.ref(work), work.reads))
+        self._calls.append(recorded)
 
     def _prediction_of(self, given: LoopCall) -> _Prediction | None:
         """The prediction of a call. No other call may take it."""
@@ -469,7 +523,7 @@ class CapturedLoop:
             if (
                 call.samples == given.samples
                 and call.is_batch == given.is_batch
-                and computation.position == given.position
+                and computation.place == given.place
                 and all(map(self._is_input, call.sources or (), computation.works, given.data))
             ):
                 del waiting[k]
@@ -621,9 +675,3 @@ def _computed(call: LoopCall | _Recorded, inputs: Sequence[tuple[Samples, bool]]
     given = [repeated_part(samples, count) if call.is_batch and is_tensor else samples for samples, is_tensor in inputs]
     _check_sizes(given, count)
     return finished(call.brick, call.brick.run(call.engine, given, count, position))
-
-
-def _stream_at(start: _Start, words: int) -> StreamPosition:
-    """The stream that a call gets which begins `words` words behind `start`."""
-    counter, phase = divmod(start.words + words, 4)
-    return drawn_position(start.key, counter & _COUNTER_MASK, phase)

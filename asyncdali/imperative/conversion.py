@@ -354,14 +354,14 @@ def stacked(batch: Batch, pad: bool) -> Tensor:
     samples = batch._samples()
     count, shapes = len(samples), samples.shapes
     layout = f"N{samples.layout}" if samples.layout or not samples.ndim else ""
-    uniform = count < 2 or bool((shapes == shapes[0]).all())
+    uniform = count < 2 or shapes.tobytes() == shapes[0].tobytes() * count  # this takes less than a comparison of elements
     if not uniform and not pad:
         raise ValueError(f"samples of different shapes cannot be one tensor: {batch.shape}; give pad=True to fill them up with zeros")
     if samples.values is not None and uniform and samples.device == "cpu":
         made = Samples.from_values(samples.values[None], layout, samples.dtype)
         made.reused = samples.reused
         return Tensor._of(made)
-    extents = tuple(shapes.max(axis=0).tolist()) if count else (0,) * samples.ndim
+    extents = (0,) * samples.ndim if not count else tuple(shapes[0].tolist() if uniform else shapes.max(axis=0).tolist())
     if uniform and samples.contiguous and count:
         whole = Samples(np.array([[count, *extents]], np.int64), samples.dtype, layout, device=samples.device)
         whole.addresses[0] = samples.addresses[0]

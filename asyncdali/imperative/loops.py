@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ..sampling.random_streams import drawn_position
 from ..system import forks
 
 if TYPE_CHECKING:
     from .bricks import Brick
     from .engine import CallEngine
-    from .rng import RNG
+    from .rng import RNG, Place
     from .values import DynamicValue
     from .work import DelayedCall
 
@@ -23,8 +24,8 @@ class LoopCall(NamedTuple):
     """A call inside of a loop.
 
     data      positional inputs, then argument inputs
-    position  of the random stream; None: it draws nothing
-    rng       the generator it has drawn from
+    place     of the generator, from where the call has drawn; None: it draws nothing
+    rng       the generator
     """
 
     brick: Brick
@@ -32,8 +33,13 @@ class LoopCall(NamedTuple):
     data: Sequence[DynamicValue]
     samples: int
     is_batch: bool
-    position: object = None
+    place: Place | None = None
     rng: RNG | None = None
+
+    @property
+    def position(self) -> object:
+        """The position of the random stream."""
+        return None if self.place is None else drawn_position(*self.place)
 
 
 class Loop(Protocol):
@@ -41,6 +47,12 @@ class Loop(Protocol):
 
     ended: bool
     asked: bool
+
+    def expected(self, brick: Brick, data: Sequence[object], batch_size: object, rng: object) -> Any:
+        """A call that was computed ahead and is the next one, if it has these arguments; see :meth:`take`."""
+
+    def take(self, found: Any, place: Place | None) -> DelayedCall | None:
+        """The outputs of an expected call that draws from `place`; None: it was computed for another place, or has an error."""
 
     def call(self, given: LoopCall) -> DelayedCall:
         """The outputs of a call: computed ahead, or now."""

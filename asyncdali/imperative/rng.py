@@ -13,15 +13,17 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn, TypeAlias, final
 
 import numpy as np
 
-from ..sampling.random_streams import StreamPosition, drawn_position
+from ..sampling.random_streams import StreamPosition
 from .spellings import RNGS, missing_attribute
 
 _MASK32, _MASK64, _MASK128 = 0xFFFFFFFF, (1 << 64) - 1, (1 << 128) - 1
 _WORDS_PER_CALL = 7
+Place: TypeAlias = tuple[int, int, int]
+"""Key, counter (128 bits) and phase of a generator's next word."""
 
 
 def _block(key: int, counter: int) -> tuple[int, int, int, int]:
@@ -126,8 +128,8 @@ class RNG:
             self._skip(1)
             return self._block[1][phase]
 
-    def _call(self) -> tuple[int, int, int]:
-        """Key, counter and phase of the words of one call of an operator, which :func:`drawn_position` makes a stream of."""
+    def _call(self) -> Place:
+        """The place of the words of one call of an operator, which :func:`drawn_position` makes a stream of."""
         with self._lock:
             place = self._at
             self._skip(_WORDS_PER_CALL)
@@ -266,17 +268,17 @@ def set_seed(seed: object) -> None:
         _default.rng.seed = number
 
 
-def place_for(rng: object, what: str) -> tuple[int, int, int]:
-    """Key, counter and phase of the words of one call. ValueError if `rng` is no generator."""
+def generator_of(rng: object) -> Any:
+    """The generator of a call: that of the thread, if it was given none."""
+    return get_default_rng() if rng is None else rng
+
+
+def place_for(rng: object, what: str) -> Place:
+    """The place of the words of one call. ValueError if `rng` is no generator."""
     if rng is None:
         return get_default_rng()._call()
     if not isinstance(rng, RNG):
         raise ValueError(f"{what}: `rng` must be an ndd.random.RNG, got {type(rng).__name__}")
     return rng._call()
-
-
-def stream_for(rng: object, what: str) -> StreamPosition:
-    """The stream of one call. ValueError if `rng` is no generator."""
-    return drawn_position(*place_for(rng, what))
 
 

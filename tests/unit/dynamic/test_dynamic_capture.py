@@ -1,6 +1,7 @@
 """Captured loops: results, draws, states and errors are those of the plain loop, and calls are really computed ahead."""
 
 import gc
+import itertools
 import os
 import signal
 import threading
@@ -87,6 +88,50 @@ def assert_equal_loops(files, body, least=0, **arguments):
 
 def test_K1_results_draws_and_states_are_those_of_the_plain_loop(files):
     assert_equal_loops(files, training, least=5 * 2, epochs=3)
+
+
+def test_calls_as_expected_are_taken_without_another_look_at_their_arguments(files, monkeypatch):
+    taken, take = [], captures.CapturedLoop.take
+    monkeypatch.setattr(captures.CapturedLoop, "take", lambda self, *given: taken.append(take(self, *given)) or taken[-1])
+    assert_equal_loops(files, training, epochs=6)
+    assert len(taken) >= 4 * (3 * 6 - 3) and None not in taken
+
+
+@pytest.mark.parametrize("departure", ["draw", "words", "size", "generator", "constant", "number", "array", "order", "type", "once more"])
+def test_a_call_that_departs_from_what_was_expected_is_computed(files, departure):
+    """One of six steps departs; what it draws, and later steps, are those of the plain loop."""
+    steps = itertools.count()
+
+    def body(item, rng):
+        wrong = next(steps) % 6 == 4
+        if wrong and departure == "words":
+            rng.advance(3)
+        pictures = ndd.decoders.image(item[0])
+        if wrong and departure == "draw":
+            ndd.random.uniform(rng=rng)
+        size = 3 if wrong and departure == "size" else item[0].batch_size
+        if wrong and departure == "number":
+            size = np.int64(size)
+        other = ndd.random.RNG(5) if wrong and departure == "generator" else rng
+        angles = ndd.random.uniform(range=[0.0, 20.0], batch_size=size, rng=other)
+        if wrong and departure == "size":
+            with pytest.raises(ValueError, match="3 samples"):
+                ndd.rotate(pictures, angle=angles)
+            angles = 5.0
+        if wrong and departure == "array":
+            angles = np.float32(7.0) * np.ones((), np.float32)
+        if wrong and departure == "type":
+            angles = ndd.cast(angles, dtype=ndd.int32)
+        calls = [
+            lambda: ndd.rotate(pictures, angle=angles, fill_value=9.0 if wrong and departure == "constant" else 3.0),
+            lambda: ndd.random.coin_flip(batch_size=item[0].batch_size, rng=rng),
+        ]
+        made = [call() for call in (calls[::-1] if wrong and departure == "order" else calls)]
+        if wrong and departure == "once more":
+            made.append(calls[0]())
+        return made
+
+    assert_equal_loops(files, body, least=3 * 6, epochs=6)
 
 
 def test_K1_the_first_step_of_a_later_epoch_is_computed_ahead(files):
@@ -661,8 +706,10 @@ def test_a_child_that_is_forked_in_the_body_computes_with_threads_of_its_own(pho
         body(next(items))
     item = next(items)
     loop = loops.current_loop()
-    loop._threads.shutdown()  # no thread holds a lock that the child would wait for
-    loop._threads = None
+    while loop._lanes:  # no thread holds a lock that the child would wait for
+        lane = loop._lanes.pop()
+        lane.close()
+        assert lane.join(60)
     child = os.fork()
     if not child:
         status = 1
