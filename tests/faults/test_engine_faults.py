@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from helpers.clocks import TIMEOUT, EngineClock
 from helpers.engines import data_files, pipeline, stream
+from helpers.marks import slow
 from helpers.processes import children, wait_until
 from helpers.warm import run_warm
 
@@ -69,8 +70,7 @@ def test_a_killed_engine_is_replaced(files, method):
     assert not children()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("engines", [1, 2])
+@pytest.mark.parametrize("engines, method", [(1, "spawn"), (2, "fork"), *slow((1, "fork"), (2, "spawn"))])
 def test_an_idle_engine_that_ends_is_replaced_without_a_call(files, engines, method):
     wanted = stream(pipeline(training(files), 0), 20)
     pipe = pipeline(training(files), engines, engine_start_method=method)

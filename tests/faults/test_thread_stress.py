@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers.marks import slow
 from helpers.warm import run_warm
 
 PROGRAM = (Path(__file__).parent / "thread_stress_program.py").read_text()
@@ -24,7 +25,7 @@ def stress(rounds, intervals, kinds, timeout):
     assert done.stdout == "no hang\n", done.stderr[-8000:]
 
 
-@pytest.mark.parametrize("interval", ["1e-6", "1e-4"])
+@pytest.mark.parametrize("interval", ["1e-6", *slow("1e-4")])
 def test_a_round_of_every_kind(interval):
     stress(1, interval, KINDS, 600)
 

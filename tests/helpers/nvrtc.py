@@ -32,17 +32,17 @@ def libraries():
 LIBRARIES = libraries()
 
 
-def compile_for(library, text, architecture, options=COMPILE_OPTIONS):
-    """The size of the machine code. Raises AssertionError with the compiler's log."""
+def compile_for(library, text, architecture, options=COMPILE_OPTIONS, ptx=False):
+    """The size of the machine code, or of the `ptx`, which a driver makes machine code of. AssertionError with the compiler's log."""
     program = ctypes.c_void_p()
     assert library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None) == 0
-    flags = [option.encode() for option in (*options, f"--gpu-architecture=sm_{architecture}")]
+    flags = [option.encode() for option in (*options, f"--gpu-architecture={'compute' if ptx else 'sm'}_{architecture}")]
     status = library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
     size = ctypes.c_size_t()
     library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
     log = ctypes.create_string_buffer(size.value)
     library.nvrtcGetProgramLog(program, log)
-    library.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    (library.nvrtcGetPTXSize if ptx else library.nvrtcGetCUBINSize)(program, ctypes.byref(size))
     library.nvrtcDestroyProgram(ctypes.byref(program))
     assert status == 0, log.value.decode()
     return size.value

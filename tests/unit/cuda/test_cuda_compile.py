@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.marks import slow
 from helpers.nvrtc import ARCHITECTURES, REQUIRED, compile_for, library_of
 
 import asyncdali
@@ -110,8 +111,10 @@ def test_all_sources_are_known():
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_compiles(path):
-    assert compile_for(library_of(12), source_of(next(variants(path))), ARCHITECTURES[12][0]) > 0
+@pytest.mark.parametrize("ptx", [True, *slow(False)])
+def test_compiles(path, ptx):
+    """Machine code takes twice the time of PTX, so by default only :data:`in_ci` makes it."""
+    assert compile_for(library_of(12), source_of(next(variants(path))), ARCHITECTURES[12][0], ptx=ptx) > 0
 
 
 in_ci = pytest.mark.skipif(not REQUIRED, reason="compiles for a minute: .ci/run sets ASYNCDALI_NVRTC=required")

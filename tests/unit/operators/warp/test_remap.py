@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 from helpers import kernels
+from helpers.marks import slow
 from helpers.operators import run_operator
 from helpers.pipelines import pipeline_of
 from helpers.twins import assert_near, both
@@ -43,8 +44,13 @@ def model(image, xs, ys, linear, corner):
     return upper * (1 - fy) + (padded[row + 1, column] * (1 - fx) + padded[row + 1, column + 1] * fx) * fy
 
 
-@pytest.mark.parametrize("origin", ["corner", "center"])
-@pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
+@pytest.mark.parametrize(
+    "interp, origin",
+    [
+        (types.INTERP_NN, "corner"), (types.INTERP_LINEAR, "center"),
+        *slow((types.INTERP_NN, "center"), (types.INTERP_LINEAR, "corner")),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_random_maps(dtype, interp, origin):
     linear = interp == types.INTERP_LINEAR
