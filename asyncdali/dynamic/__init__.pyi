@@ -142,8 +142,8 @@ def cat(input_0: _One, /, *inputs: _One, batch_size: None = None, device: _Where
 def cat(input_0: _Any, /, *inputs: _Any, batch_size: int | None = None, device: _Where = None, axis: int | None = 0, axis_name: str | None = None) -> _Batch:
     """Joins the inputs along an existing axis.
 
-    They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
-    the first input."""
+    They must have the same type and number of dimensions, and equal extents along the other axes. An input that has other
+    extents is left out if it has no elements in the whole batch. The layout is that of the first input."""
 
 @overload
 def clahe(input: _One, /, *, batch_size: None = None, device: _Where = None, bins: int | None = 256, clip_limit: float, luma_only: _Bool | None = True, tiles_x: int, tiles_y: int) -> _Tensor: ...

@@ -125,8 +125,8 @@ def cast_like(input_0: Any, input_1: Any, /, *, name: str | None = None, device:
 def cat(input_0: Any, /, *inputs: Any, axis: int | None = 0, axis_name: str | None = None, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> DataNode:
     """Joins the inputs along an existing axis.
 
-    They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
-    the first input.
+    They must have the same type and number of dimensions, and equal extents along the other axes. An input that has other
+    extents is left out if it has no elements in the whole batch. The layout is that of the first input.
 
     - Input 0 and further ones (data): types: numbers, BOOL, enumerations; same type and rank as input 0
     - Output 0: type, dimensions and layout as input 0

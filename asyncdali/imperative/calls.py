@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch as Samples
+from ..errors import InputError
 from ..operators.accepts import declared
 from ..operators.base import REQUIRED, Arg, Schema
 from ..operators.expressions.types import SIGNED, UNSIGNED
@@ -320,11 +321,11 @@ def as_value(data: object) -> DynamicValue:
 def _input(function: OperatorFunction, position: int, item: object) -> DynamicValue:
     if isinstance(item, (str, dict)):
         hint = "; ndd.io.file.read(path) reads a file, ndd.imread(path) reads and decodes a picture" if isinstance(item, str) else ""
-        raise TypeError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers{hint}")
+        raise InputError(f"{function.path}: input {position} is a {type(item).__name__}; give a Tensor, a Batch, an array or numbers{hint}")
     if isinstance(item, bytes):
         item = np.frombuffer(item, np.uint8)
     if isinstance(item, (list, tuple)) and item and isinstance(item[0], (bytes, bytearray)):
-        raise TypeError(f"{function.path}: input {position} is a list of bytes; ndd.decode_batch(list) decodes pictures{_OF_BYTES}")
+        raise InputError(f"{function.path}: input {position} is a list of bytes; ndd.decode_batch(list) decodes pictures{_OF_BYTES}")
     return as_value(item)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from array import ArrayType
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,9 +92,14 @@ def _as_asked(value: Held, kind: DType | None, layout: object) -> Held:
 def _checked_layout(layout: object, value: DynamicValue) -> str:
     if not isinstance(layout, str):
         raise ValueError(f"a layout is a string, got {type(layout).__name__}")
-    if layout and len(layout) != value.ndim and not (isinstance(value, Batch) and value.batch_size == 0):
+    if layout and len(layout) != value.ndim and not _without_rank(value):
         raise ValueError(f"the layout {layout!r} has {len(layout)} letters, the data has {value.ndim} dimensions")
     return layout
+
+
+def _without_rank(value: DynamicValue) -> bool:
+    """Whether this is ``batch([], dtype=...)``, whose samples have no known number of dimensions."""
+    return isinstance(value, Batch) and value.batch_size == 0 and value.ndim == 0
 
 
 # --------------------------------------------------------------------------------------------------------- one sample
@@ -111,7 +117,7 @@ def _one(data: object, kind: DType | None) -> Samples:
         return _of_array(data)
     if isinstance(data, np.generic):
         return Samples.from_values(_numbers(np.asarray(data))[None])
-    if isinstance(data, (bool, int, float, list, tuple, range, *ENUM_CLASSES)):
+    if isinstance(data, (bool, int, float, list, tuple, range, ArrayType, *ENUM_CLASSES)):
         return _of_python(data, kind)
     if isinstance(data, (bytearray, memoryview)):
         return _of_array(np.asarray(data))
@@ -241,11 +247,11 @@ def _foreign(data: object, kind: DType | None) -> Samples:
         try:
             return _of_array(from_dlpack(data))
         except (BufferError, RuntimeError) as error:
-            raise TypeError(f"the data of a {type(data).__name__} cannot be used: {error}") from None
+            raise InputError(f"the data of a {type(data).__name__} cannot be used: {error}") from None
     if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
         return _of_array(np.asarray(data))
     if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, dict)):
-        return _of_python([*data], kind)  # type: ignore[misc]  # array.array, deque, UserList
+        return _of_python([*data], kind)  # type: ignore[misc]  # deque, UserList
     hint = "; numpy.frombuffer(data, numpy.uint8) is an array over bytes" if isinstance(data, bytes) else ""
     raise InputError(f"expected an array, numbers, a PIL picture or a Tensor, got {_kind(data)}{hint}")
 
@@ -257,11 +263,11 @@ def _kind(data: object) -> str:
 def _check_torch(data: object) -> None:
     name = str(getattr(data, "dtype", ""))
     if getattr(data, "requires_grad", False):
-        raise TypeError("the torch tensor requires a gradient: give tensor.detach()")
+        raise InputError("the torch tensor requires a gradient: give tensor.detach()")
     if getattr(data, "is_sparse", False) or "sparse" in str(getattr(data, "layout", "")):
-        raise TypeError("sparse torch tensors are not supported: give tensor.to_dense()")
+        raise InputError("sparse torch tensors are not supported: give tensor.to_dense()")
     if name in ("torch.bfloat16", "torch.complex64", "torch.complex128"):
-        raise TypeError(f"elements of {name} are not supported: convert them first, for example with tensor.float()")
+        raise InputError(f"elements of {name} are not supported: convert them first, for example with tensor.float()")
 
 
 # ------------------------------------------------------------------------------------------------------------ batches

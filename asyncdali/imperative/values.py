@@ -374,6 +374,8 @@ class Batch(DynamicValue):
     """
 
     __slots__ = ()
+    __array_ufunc__ = None
+    """NumPy leaves operators with an array to the left to the batch, which is no array."""
 
     def __init__(
         self, tensors: object = None, dtype: object = None, device: object = None, layout: str | None = None, invocation_result: Any = None,

@@ -175,8 +175,8 @@ class CastLike:
 class Cat:
     """Joins the inputs along an existing axis.
 
-    They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
-    the first input.
+    They must have the same type and number of dimensions, and equal extents along the other axes. An input that has other
+    extents is left out if it has no elements in the whole batch. The layout is that of the first input.
 
     - Input 0 and further ones (data): types: numbers, BOOL, enumerations; same type and rank as input 0
     - Output 0: type, dimensions and layout as input 0

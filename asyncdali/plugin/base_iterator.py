@@ -27,11 +27,18 @@ if TYPE_CHECKING:
     from ..runtime.order.record import Record
     from ..runtime.session import Session
 
-__all__ = ["BaseIterator", "LastBatchPolicy"]
+__all__ = ["ArgumentsError", "BaseIterator", "LastBatchPolicy"]
 
 log = logging.getLogger("asyncdali")
 
 _RESETS = {False: False, None: False, "no": False, True: True, "yes": True}
+
+
+class ArgumentsError(ValueError, AssertionError):
+    """Arguments of an iterator that contradict each other, or that do not fit its pipelines.
+
+    It is an AssertionError too, because DALI raises one and programs catch it.
+    """
 
 
 class BaseIterator(IteratorDaliNames):
@@ -269,7 +276,7 @@ class BaseIterator(IteratorDaliNames):
         for outputs in results:
             for output in outputs:
                 if len(output) != self.batch_size:
-                    raise ValueError(
+                    raise ArgumentsError(
                         f"a pipeline returned a batch of {len(output)} samples; with `reader_name` or `size` every batch must have "
                         f"{self.batch_size} (leave out both if sources end the epoch)"
                     )
@@ -612,7 +619,7 @@ def _pipelines(pipelines: Any) -> list[Any]:
 
     found = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
     if not found:
-        raise ValueError("an iterator needs at least one pipeline")
+        raise ArgumentsError("an iterator needs at least one pipeline")
     for item in found:
         if not isinstance(item, Pipeline):
             raise TypeError(f"an iterator runs pipelines, got {type(item).__name__}")
@@ -636,20 +643,20 @@ def _checked_policy(policy: object, fill_last_batch: bool | None) -> LastBatchPo
 
 def _check_size(size: object, reader_name: str | None, padded: bool, pipelines: int) -> None:
     if not isinstance(size, int) or isinstance(size, bool) or size == 0:
-        raise ValueError(f"size is a number of samples, or -1 if it is not known; got {size!r}")
+        raise ArgumentsError(f"size is a number of samples, or -1 if it is not known; got {size!r}")
     if reader_name is not None:
         if size != -1:
-            raise ValueError("give `size` or `reader_name`, not both: the reader knows its size")
+            raise ArgumentsError("give `size` or `reader_name`, not both: the reader knows its size")
         if padded:
-            raise ValueError("give `last_batch_padded` or `reader_name`, not both: the reader knows whether it pads")
+            raise ArgumentsError("give `last_batch_padded` or `reader_name`, not both: the reader knows whether it pads")
     elif size < 0 and pipelines > 1:
-        raise ValueError("several pipelines need `reader_name` or a `size`: their sources could not end an epoch together")
+        raise ArgumentsError("several pipelines need `reader_name` or a `size`: their sources could not end an epoch together")
 
 
 def _shared(owners: Sequence[Any], name: str, what: str) -> Any:
     values = [getattr(owner, name) for owner in owners]
     if len(set(values)) > 1:
-        raise ValueError(f"All wrapped pipelines must have the same {what}, got {values}")
+        raise ArgumentsError(f"All wrapped pipelines must have the same {what}, got {values}")
     return values[0]
 
 
@@ -662,7 +669,7 @@ def _checked_names(pipes: Sequence[Pipeline], output_map: Sequence[str] | None) 
     if isinstance(output_map, str) or not all(isinstance(name, str) for name in output_map):
         raise TypeError(f"output_map must be a list of names, got {output_map!r}")
     if len(set(output_map)) != len(output_map):
-        raise ValueError(f"output_map names should be distinct, got {list(output_map)}")
+        raise ArgumentsError(f"output_map names should be distinct, got {list(output_map)}")
     return list(output_map)
 
 
@@ -676,7 +683,7 @@ def _reader_epochs(pipes: Sequence[Pipeline], reader: str, batch_size: int, poli
     for key, what in _SHARED_META.items():
         found = [meta[key] for meta in metas]
         if len(set(found)) > 1:
-            raise ValueError(f"the readers {reader!r} of the pipelines differ in {what}: {found}")
+            raise ArgumentsError(f"the readers {reader!r} of the pipelines differ in {what}: {found}")
     first = metas[0]
     return ReaderEpochs(
         shard_sizes(first["epoch_size"], first["number_of_shards"]), [meta["shard_id"] for meta in metas], batch_size, policy,

@@ -10,7 +10,8 @@ from helpers.tensor_parity import Failed, batch, ours, plan, random_cases, their
 pytest.importorskip("nvidia.dali")
 
 
-def case(rng):
+def case(rng, reverse=False):
+    """Random boxes; with `reverse` some end before they begin."""
     count, layout = int(rng.integers(1, 5)), str(rng.choice(["xyXY", "xyWH"]))
     shapes = rng.integers(5, 200, (count, 2))
     mode, relative, canvas = str(rng.choice(["expand", "fixed", "halfway"])), bool(rng.integers(2)), rng.integers(3)
@@ -21,7 +22,8 @@ def case(rng):
     boxes, labels = [], []
     for height, width in shapes:
         n = int(rng.integers(0, 8))
-        corners = np.sort(rng.uniform(-0.2, 1.2, (n, 2, 2)), axis=1).reshape(n, 4)
+        corners = rng.uniform(-0.2, 1.2, (n, 2, 2))
+        corners = (corners if reverse else np.sort(corners, axis=1)).reshape(n, 4)
         corners = corners if relative else corners * [width, height, width, height]
         if layout == "xyWH":
             corners[:, 2:] -= corners[:, :2]
@@ -41,8 +43,8 @@ def case(rng):
     return [boxes, labels], named, constants
 
 
-def check(rng):
-    inputs, named, constants = case(rng)
+def check(rng, reverse=False):
+    inputs, named, constants = case(rng, reverse)
     expected = dali_outputs("bbox_rotate", inputs, ["", ""], named, **constants)
     planned = plan("bbox_rotate", [batch(samples) for samples in inputs], {key: batch(value) for key, value in named.items()}, constants)
     for wanted, output in zip(expected, planned.outputs, strict=True):
@@ -54,6 +56,10 @@ def check(rng):
 
 def test_boxes_and_labels():
     random_cases(check, 40)
+
+
+def test_boxes_that_end_before_they_begin():
+    random_cases(lambda rng: check(rng, reverse=True), 40)
 
 
 @pytest.mark.parametrize(

@@ -233,3 +233,35 @@ def test_types_that_change_between_iterations_in_arithmetic(both):  # noqa: F811
     ours, theirs = found
     assert [a.dtype for a in ours] == [np.int32, np.float32] and [a.tolist() for a in ours] == [[2, 3]] * 2
     assert theirs[1].dtype == np.int32 and theirs[1].tolist() != [2, 3]
+
+
+def test_empty_names_of_new_axes(both):  # noqa: F811
+    ours, theirs = both
+    graph = lambda lib: lib.fn.expand_dims(lib.source([IMAGE]), axes=[0], new_axis_names="")  # noqa: E731
+    assert run(ours, graph)[0].shape == (1, *IMAGE.shape) and refused(theirs, graph)
+
+
+def test_displacements_of_other_types_where_no_sample_is_masked(both):  # noqa: F811
+    """DALI copies such batches. It refuses the types if a sample is masked."""
+    ours, theirs = both
+    image = IMAGE.astype(np.uint16)
+    for operator in ("sphere", "water"):
+        for masked in (0, 1):
+            graph = lambda lib: getattr(lib.fn, operator)(lib.source([image], "HWC"), mask=lib.source([np.int32(masked)]))  # noqa: E731
+            assert refused(ours, graph) and refused(theirs, graph) == bool(masked)
+
+
+def test_windows_of_one_column_of_a_jpeg_with_halved_colours(both):  # noqa: F811
+    """DALI's window differs from its own decoder of the whole picture."""
+    pil, io = pytest.importorskip("PIL.Image"), pytest.importorskip("io")
+    blocks = np.random.default_rng(1).integers(0, 255, (10, 10, 3), np.uint8).repeat(4, 0).repeat(4, 1)
+    stream = io.BytesIO()
+    pil.fromarray(blocks).save(stream, "JPEG", subsampling=2, quality=90)
+    data = [np.frombuffer(stream.getvalue(), np.uint8)]
+    window = {"start": [0.0, 0.0], "shape": [1.0, 40.0], "normalized_anchor": False, "normalized_shape": False, "axis_names": "WH"}
+    off = []
+    for library in both:
+        whole = run(library, lambda lib: lib.fn.decoders.image(lib.source(data)))[0].astype(int)
+        column = run(library, lambda lib: lib.fn.decoders.image_slice(lib.source(data), **window))[0].astype(int)
+        off.append(np.abs(column - whole[:, :1]).max())
+    assert off[0] == 0 and off[1] > 0

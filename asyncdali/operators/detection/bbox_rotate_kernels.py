@@ -21,10 +21,13 @@ def _within(value, limit):
 
 @inlined
 def _extents(half, turned_x, turned_y, mode, made):
-    """Write half extents of the new box to `made`; the vectors `turned` are rows of the rotation."""
+    """Write half extents of the new box to `made`; the vectors `turned` are rows of the rotation.
+
+    `half` is negative along an axis on which the box ends before it begins. Such a box stays reversed, unless it is enclosed.
+    """
     for k in range(2):
         turned = turned_x if k == 0 else turned_y
-        made[k] = abs(turned[0]) * half[0] + abs(turned[1]) * half[1]
+        made[k] = abs(turned[0] * half[0]) + abs(turned[1] * half[1])
     if mode != _EXPAND:
         # The old box's longer side becomes the longer extent of the enclosing box. If the enclosing box is square, that is the width.
         lies = made[0] - made[1] > -_TIE
@@ -62,7 +65,7 @@ def move_boxes(table):
                 if relative != 0:
                     low[axis] *= extent
                     high[axis] *= extent
-                half[axis] = abs(high[axis] - low[axis]) / 2
+                half[axis] = (high[axis] - low[axis]) / 2
                 low[axis] = (low[axis] + high[axis] - extent) / 2  # `low` holds the box's centre from here on
             _extents(half, turned_x, turned_y, mode, around)
             area = 1.0

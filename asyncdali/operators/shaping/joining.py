@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...batch import Batch
-from ..base import Arg, Arguments, Environment, Iteration, Planned, Spec, refuse_where
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Spec
 from ..moves.moving import MovingOperator
 from ..moves.pieces import Pieces, dense_strides, like
 
@@ -32,9 +32,9 @@ class Join(MovingOperator):
             raise ValueError(f"`axis_name` must be a single character, got {self._name!r}")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        axis, out_layout = self._place(inputs[0].layout, inputs[0].ndim)
+        inputs = self._joined(inputs, axis)
         first = inputs[0]
-        axis, out_layout = self._place(first.layout, first.ndim)
-        self._check(inputs, axis)
         if self.new_axis:
             shapes = np.insert(first.shapes, axis, len(inputs), axis=1)
         else:
@@ -59,10 +59,6 @@ class Join(MovingOperator):
         """The axis, and the layout of the output."""
         raise TypeError("abstract")
 
-    def _check(self, inputs: list[Batch], axis: int) -> None:
-        """Raise SampleError if the shapes do not match."""
-
-
-def refuse(inputs: list[Batch], wrong: np.ndarray, k: int, rule: str) -> None:
-    first, other = (inputs[n].shapes for n in (0, k))
-    refuse_where(wrong, lambda i: f"{rule}; input 0 has shape {tuple(first[i].tolist())}, input {k} {tuple(other[i].tolist())}")
+    def _joined(self, inputs: list[Batch], axis: int) -> list[Batch]:
+        """The inputs that are joined. SampleError if the shapes do not match."""
+        return inputs

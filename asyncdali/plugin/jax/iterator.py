@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from ..base_iterator import BaseIterator
+from ..base_iterator import ArgumentsError, BaseIterator
 from ..epochs import LastBatchPolicy
 from .arrays import array_of, concatenated, gpu_of, on_device, sharded, stacked
 
@@ -54,7 +54,7 @@ class DALIGenericIterator(BaseIterator):
         if sharding is not None and pmap_compatible:
             raise ValueError("arrays with a `sharding` have no leading device axis: pmap_compatible=True contradicts it")
         if last_batch_policy is LastBatchPolicy.PARTIAL:
-            raise ValueError("JAX iterators do not support LastBatchPolicy.PARTIAL: shapes are fixed; use FILL or DROP")
+            raise ArgumentsError("JAX iterators do not support LastBatchPolicy.PARTIAL: shapes are fixed; use FILL or DROP")
         self._sharding, self._devices = sharding, None if devices is None else list(devices)
         self._pmap = pmap_compatible
         super().__init__(

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..base_iterator import BaseIterator
+from ..base_iterator import ArgumentsError, BaseIterator
 from ..epochs import LastBatchPolicy
 from .convert import sample_tensors, tensor_of, to_torch_type
 
@@ -105,9 +105,9 @@ class DALIRaggedIterator(_TorchIterator):
     ):
         tags = (self.DENSE_TAG, self.SPARSE_LIST_TAG, self.SPARSE_COO_TAG)
         if output_types is not None and not all(kind in tags for kind in output_types):
-            raise ValueError(f"output_types are DENSE_TAG, SPARSE_LIST_TAG or SPARSE_COO_TAG, got {list(output_types)}")
+            raise ArgumentsError(f"output_types are DENSE_TAG, SPARSE_LIST_TAG or SPARSE_COO_TAG, got {list(output_types)}")
         if output_types is not None and output_map is not None and len(output_types) != len(output_map):
-            raise ValueError(f"output_types has {len(output_types)} entries, output_map {len(output_map)}")
+            raise ArgumentsError(f"output_types has {len(output_types)} entries, output_map {len(output_map)}")
         self._output_types = None if output_types is None else list(output_types)
         super().__init__(
             pipelines, output_map, size, reader_name, auto_reset, fill_last_batch, last_batch_padded, last_batch_policy, prepare_first_batch

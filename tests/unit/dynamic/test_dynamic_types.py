@@ -382,6 +382,12 @@ def test_A9_arrays_on_the_left() -> None:
     tensor = ndd.tensor([1, 2])
     assert np.asarray(np.array([1, 2]) + tensor).tolist() == [2, 4] and np.asarray(np.float32(2) * tensor).tolist() == [2, 4]
     assert isinstance(tensor + np.array([1, 2]), ndd.Tensor)
+    for left in (np.array([10, 20]), np.float32(10)):  # DALI gives an array of objects
+        found = left - ndd.batch([[1, 2], [3, 4]])
+        assert isinstance(found, ndd.Batch)
+        assert [np.asarray(sample).tolist() for sample in found.tensors] == [(left - np.array(row)).tolist() for row in ([1, 2], [3, 4])]
+    with pytest.raises(TypeError):
+        np.sqrt(ndd.batch([1.0]))
 
 
 def test_A10_what_is_no_number() -> None:

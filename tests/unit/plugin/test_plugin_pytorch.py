@@ -223,6 +223,10 @@ def test_arguments_that_are_refused(tmp_path):
         (ValueError, "several pipelines", {"pipes": [source_pipeline(1), source_pipeline(1)]}),
         (ValueError, "differ in the number of shards",
          {"pipes": reader_pipelines(files, 2, 1, [0]) + reader_pipelines(files, 2, 2, [0]), "reader_name": "reader"}),
+        (AssertionError, "distinct", {"names": ["a", "a"]}),  # programs for DALI catch these
+        (AssertionError, "size", {"size": 0}),
+        (AssertionError, "not both", {"size": 5, "reader_name": "reader"}),
+        (AssertionError, "batch of 1 samples", {"pipes": [source_pipeline(1, last=1)], "size": 2}),
         (RuntimeError, "no data", {"pipes": [source_pipeline(0)]}),
         (RuntimeError, "no batch", {"pipes": reader_pipelines(files, 9, 1, [0]), "reader_name": "reader",
                                     "last_batch_policy": LastBatchPolicy.DROP}),

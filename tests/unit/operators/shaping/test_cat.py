@@ -79,6 +79,22 @@ def test_extents_add_up_without_elements():
     assert ours("cat", [[np.zeros((0, 6))], [np.zeros((0, 1))]], axis=1).samples[0].shape == (0, 7)
 
 
+@pytest.mark.parametrize("empty", [(0, 3), (2, 0), (0, 0), (5, 0)])
+def test_inputs_without_elements_that_do_not_fit_are_left_out(empty):
+    data, nothing_of_it = [np.ones((2, 3), np.uint8), np.full((1, 3), 2, np.uint8)], [np.zeros(empty, np.uint8)] * 2
+    for inputs, copies in (([nothing_of_it, data], 1), ([data, nothing_of_it, data], 2), ([nothing_of_it, nothing_of_it, data], 1)):
+        for axis in (0, 1):
+            joined = ours("cat", inputs, axis=axis)
+            for sample, whole in zip(joined.samples, data, strict=True):
+                np.testing.assert_array_equal(sample, np.concatenate([whole] * copies, axis))
+
+
+def test_an_input_with_elements_in_some_samples_must_fit():
+    partly = [np.zeros((0, 5), np.uint8), np.zeros((1, 5), np.uint8)]
+    result = ours("cat", [[np.zeros((0, 9), np.uint8)] * 2, [np.ones((2, 3), np.uint8)] * 2, partly], axis=0)
+    assert "along axis 0 only; input 1 has shape (2, 3), input 2 (0, 5)" in result.message
+
+
 def test_squeeze_axes_from_the_back_and_per_sample():
     samples = [np.zeros((1, 3, 1), np.uint8)] * 2
     assert [sample.shape for sample in ours("squeeze", [samples], ["HWC"], axes=[-1]).samples] == [(1, 3)] * 2
