@@ -52,9 +52,9 @@ class PooledBuffer(BlockOwner):
     def __init__(self, memory: np.ndarray, returned: Returned, size: int):
         self._memory = memory
         self._returned = returned
-        self._pid = forks.pid
         self.address = address_of(memory)
         self.nbytes = size  # the block may be larger
+        self._pid = forks.pid  # last, because an interrupt may come before
 
     @property
     def __array_interface__(self) -> dict[str, object]:
@@ -62,7 +62,7 @@ class PooledBuffer(BlockOwner):
 
     def __del__(self) -> None:
         # In a forked child the pool's memory belongs to the parent's pool, so the child does not touch it.
-        if forks.pid == self._pid:
+        if getattr(self, "_pid", None) == forks.pid:
             self._returned.give(self._memory)
 
 
@@ -120,8 +120,13 @@ class BufferPool:
         self._free: dict[int, list[np.ndarray]] = {}
         self._lock = threading.Lock()
         self._age: deque[int] = deque()
+        """The sizes of free blocks, the one that was free for longest first. An interrupt may leave sizes here whose blocks are gone."""
         self.allocated_bytes = 0
-        self.free_bytes = 0
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes of the free blocks that were taken back."""
+        return sum(size * len(blocks) for size, blocks in self._free.items())
 
     def allocate(self, size: int) -> np.ndarray:
         """An uninitialised uint8 array of `size` bytes; 64-byte aligned if it is large."""
@@ -164,7 +169,6 @@ class BufferPool:
             self._returned.closed = True
             self._collect()
             self.allocated_bytes -= self.free_bytes
-            self.free_bytes = 0
             self._free.clear()
             self._age.clear()
             self._made.clear()
@@ -204,9 +208,8 @@ class BufferPool:
         return found
 
     def _put_back(self, memory: np.ndarray) -> None:
-        self._free.setdefault(len(memory), []).append(memory)
         self._age.append(len(memory))
-        self.free_bytes += len(memory)
+        self._free.setdefault(len(memory), []).append(memory)
 
     def _take(self, block: int) -> np.ndarray | None:
         """A free block of this class, or of one at most a half larger (with `ahead`: :func:`largest_for`)."""
@@ -217,15 +220,16 @@ class BufferPool:
             found = min(larger) if larger else None
         if found is None:
             return None
-        self.free_bytes -= found
+        memory = self._free[found].pop()
         self._age.remove(found)
-        return self._free[found].pop()
+        return memory
 
     def _trim(self, block: int) -> None:
         """Before growing, free blocks beyond the spare amount (other sizes, from earlier batches)."""
         while self._age and self.free_bytes > int((self.allocated_bytes - self.free_bytes) * self._spare):
-            size = self._age.popleft()
-            self._free[size].pop(0)
-            self._made[size] -= 1
-            self.free_bytes -= size
-            self.allocated_bytes -= size
+            size = self._age[0]
+            if self._free.get(size):
+                self._free[size].pop(0)
+                self._made[size] -= 1
+                self.allocated_bytes -= size
+            self._age.popleft()

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from asyncdali_workers.interrupts import uninterrupted
 
 from ..batch import Batch as Samples
 from ..device.threads import OrderedThread
@@ -359,7 +360,8 @@ class CapturedLoop:
             self._stock = {}
             self._note_reads()
             self._made, self._places = [], {}
-        _end(self._lanes)
+        with uninterrupted():
+            _end(self._lanes)
 
     def end(self) -> None:
         """The loop is left. Predictions are dropped; what was recorded serves the next loop over the same data."""

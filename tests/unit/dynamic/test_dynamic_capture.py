@@ -1,5 +1,6 @@
 """Captured loops: results, draws, states and errors are those of the plain loop, and calls are really computed ahead."""
 
+import contextlib
 import gc
 import itertools
 import os
@@ -10,6 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
+from helpers.interrupted_places import PlacedInterrupts
 from PIL import Image
 
 import asyncdali.dynamic as ndd
@@ -156,6 +158,30 @@ def test_K1_the_first_step_of_a_later_epoch_is_computed_ahead(files):
             captured = loop(True, last_batch, arguments)
             assert captured[:2] == plain[:2]
             assert captured[2][2:] == [5, 5], (last_batch, arguments, captured[2])
+
+
+def test_a_loop_works_after_an_interrupt_at_any_place_of_the_end_of_an_epoch(files):
+    reader = ndd.readers.File(files=files)
+
+    def epoch():
+        return [content(ndd.resize(ndd.decoders.image(item[0]), size=[8, 8])) for item in reader.next_epoch(batch_size=4, capture=True)]
+
+    handler, came = signal.getsignal(signal.SIGINT), 0
+    gc.disable()  # a finalizer that runs by chance would swallow an interrupt
+    try:
+        expected = epoch()
+        interrupts = PlacedInterrupts(captures.CapturedLoop.pause)
+        for place in interrupts.chosen(epoch, 1):
+            with contextlib.suppress(KeyboardInterrupt):
+                interrupts.at(place, epoch)
+            came += interrupts.came
+            served = reader.captured_calls
+            assert epoch() == expected, place
+            assert reader.captured_calls > served
+    finally:
+        gc.enable()
+        signal.signal(signal.SIGINT, handler)
+    assert came > 10
 
 
 def test_K6_a_loop_that_was_left_reads_again(files, tmp_path):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import itertools
 import os
+import signal
 import threading
 import weakref
 
 import numpy as np
 import pytest
 from helpers import pipelines
+from helpers.interrupted_places import PlacedInterrupts
 from helpers.probes import StepProbe, call
 from helpers.processes import wait_until
 from hypothesis import given, settings
@@ -145,6 +148,34 @@ def test_no_two_live_buffers_overlap(steps):
     pool._collect()
     assert in_use <= pool.allocated_bytes and pool.free_bytes <= pool.allocated_bytes
     assert pool.free_bytes == sum(size * len(blocks) for size, blocks in pool._free.items())
+
+
+def test_a_pool_works_after_an_interrupt_at_any_place():
+    """In dynamic mode the program's thread allocates, so Ctrl-C may come between any two steps."""
+    sizes = [BIG, 2 * BIG, BIG, 9 * BIG, 4 * BIG]
+    pool = BufferPool(spare=0.1)
+
+    def steps():
+        live = [pool.allocate(size) for size in sizes]
+        del live[1::2]
+        live += [pool.allocate(size) for size in sizes]
+
+    handler = signal.getsignal(signal.SIGINT)
+    gc.disable()  # a finalizer that runs by chance would swallow an interrupt
+    try:
+        interrupts = PlacedInterrupts(BufferPool.lend)
+        steps()
+        places = interrupts.chosen(steps, 1)
+        assert len(places) > 20
+        for place in places:
+            with contextlib.suppress(KeyboardInterrupt):
+                interrupts.at(place, steps)
+            for _ in range(3):
+                steps()
+            assert pool.idle_bytes() <= pool.allocated_bytes, place
+    finally:
+        gc.enable()
+        signal.signal(signal.SIGINT, handler)
 
 
 def test_threads_may_drop_views_at_any_time():
