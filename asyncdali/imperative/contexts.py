@@ -259,19 +259,20 @@ class EvalContext:
 
     def __enter__(self) -> EvalContext:
         me = threading.get_ident()
-        if self._is_entered() and self._thread != me:
+        entries = self._entered()
+        if entries and self._thread != me:
             raise RuntimeError("the context is active in another thread; make one context for each thread")
         self._thread = me
-        self._entries = [entry for entry in self._entries if entry.owner() is not None]
-        self._entries.append(_contexts.enter(self))
+        self._entries = entries
+        entries.append(_contexts.enter(self))
         return self
 
-    def _is_entered(self) -> bool:
-        """Also asked by threads that want to enter it. No generator: an interrupt that comes while Python closes one is lost."""
-        return len([entry for entry in self._entries if entry.owner() is not None]) > 0
+    def _entered(self) -> list[EnteredContext]:
+        """Its entries that are not over; also asked by other threads. No generator: an interrupt while Python closes one is lost."""
+        return [entry for entry in self._entries if entry.owner() is not None]
 
     def _left(self, kind: object) -> None:
-        if kind is None and not self._is_entered():
+        if kind is None and self._waiting and not self._entered():
             self.evaluate_all()
 
     __exit__ = Leave(_contexts, _left)

@@ -540,14 +540,14 @@ class ReaderEpoch:
         self._loop = self._loop_of_step()
         work = self._read_ahead(count)
         behind = reader._operator.after(reader._position, count)
-        with entered(self._context) as context:
-            engine = engine_of(context, reader._place, reader._number)
-            if work is None:
-                try:
+        engine = engine_of(self._context or EvalContext.current(), reader._place, reader._number)
+        if work is None:
+            try:
+                with entered(self._context):
                     work = already_made(reader._read(brick, reader._data, reader._position, count, engine))
-                except Exception:  # the item is over: the next one is asked for next
-                    self._move(behind, count)
-                    raise
+            except Exception:  # the item is over: the next one is asked for next
+                self._move(behind, count)
+                raise
         if self._loop is not None:
             self._begin_step(self._loop, work, brick, engine, behind, count)
         kind: type[DynamicValue] = Tensor if self._size is None else Batch
