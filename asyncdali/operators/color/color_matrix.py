@@ -11,6 +11,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...compiled.addresses import address_of
+from ...compiled.tables import table_of
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, listed
 from ..base import Arg, Arguments, refuse_where
@@ -23,6 +24,9 @@ _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.5
 _FROM_YIQ = np.array(
     [[0.99966437, 0.9565412, 0.6208617], [0.99962485, -0.27227446, -0.6474513], [1.0028123, -1.106848, 1.7054056]], np.float32
 )
+
+_HALVES = {half: int(np.float32(half).view(np.int32)) for half in (0.5, 128)}
+"""The bits of the middle of the range, as float32."""
 
 IMAGE_TYPE_ARG = Arg("image_type", "image_type", DALIImageType.RGB, "No effect, as in DALI.", inert=True)
 HUE_ARG = Arg("hue", "float", 0.0, "Degrees by which to turn the hue.", tensor=True)
@@ -55,12 +59,12 @@ class Matrix(Color):
         refuse_where(wrong, lambda i: f"the operator works on three channels, got shape {tuple(source.shapes[i].tolist())}")
         half = 0.5 if source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT16) else 128
         rows = np.empty((len(source), MATRIX_FACTORS.words), np.float32)
-        table, keep = TWISTS.make(
-            samples=len(source), hues=self.value("hue", arguments, 0.0), saturations=self.value("saturation", arguments),
-            values=self.value("value", arguments), brightnesses=self.value("brightness", arguments),
-            contrasts=self.value("contrast", arguments), half=int(np.float32(half).view(np.int32)), to_yiq=_TO_YIQ, from_yiq=_FROM_YIQ,
-            rows=rows,
-        )  # fmt: skip
+        hues, saturations, values = self.value("hue", arguments, 0.0), self.value("saturation", arguments), self.value("value", arguments)
+        brightnesses, contrasts = self.value("brightness", arguments), self.value("contrast", arguments)
+        table = table_of(TWISTS.entries(
+            samples=len(source), hues=address_of(hues), saturations=address_of(saturations), values=address_of(values),
+            brightnesses=address_of(brightnesses), contrasts=address_of(contrasts), half=_HALVES[half], to_yiq=address_of(_TO_YIQ),
+            from_yiq=address_of(_FROM_YIQ), rows=address_of(rows),
+        ))  # fmt: skip
         self.kernels.plan_twists(address_of(table))
-        del keep
         return rows

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...compiled.addresses import address_of
+from ...compiled.tables import table_of
 from ...types import DALIDataType
 from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
@@ -83,11 +84,11 @@ class GaussianBlur(SeparableFilter):
         count, number = arguments.count, axes.number
         sigma, size = arguments.per_axis("sigma", number), arguments.per_axis("window_size", number, np.int64)
         sigmas, described = np.empty((count, number), np.float32), np.empty((count, WINDOWS.words), np.int64)
-        table, keep = GAUSSIANS.make(
-            rows=count, axes=number, given_sigmas=sigma, sigmas_step_row=sigma.strides[0], sigmas_step_axis=sigma.strides[1],
-            given_sizes=size, sizes_step_row=size.strides[0], sizes_step_axis=size.strides[1], sigmas=sigmas, described=described,
-            most=1, weights=0,
-        )  # fmt: skip
+        table = table_of(GAUSSIANS.entries(
+            rows=count, axes=number, given_sigmas=address_of(sigma), sigmas_step_row=sigma.strides[0], sigmas_step_axis=sigma.strides[1],
+            given_sizes=address_of(size), sizes_step_row=size.strides[0], sizes_step_axis=size.strides[1], sigmas=address_of(sigmas),
+            described=address_of(described), most=1, weights=0,
+        ))  # fmt: skip
         total = self._window_kernels.lay_out_windows(address_of(table))
         if total < 0:
             sample, axis = divmod(-1 - total, number)
@@ -95,7 +96,6 @@ class GaussianBlur(SeparableFilter):
         weights = np.empty(total, np.float32)
         table[GAUSSIANS.word.weights] = address_of(weights)
         self._window_kernels.fill_windows(address_of(table))
-        del keep
         return FilterWindows(weights, described, int(table[GAUSSIANS.word.most])), np.ones((count, 1), np.float32)
 
     def _refuse(self, sample: int, axis: int, sigmas: np.ndarray, sizes: np.ndarray) -> NoReturn:
