@@ -16,6 +16,8 @@ class Trait(Flag):
     """`prepare` reads local files."""
     READS_TOGETHER = auto()
     """It may read the files of later iterations together with those of an iteration (``iteration.following``)."""
+    RUNS_AHEAD = auto()
+    """As a mixed operator on a GPU it may make the outputs of one iteration more than `prefetch_queue_depth`."""
     ACTS_OUTSIDE = auto()
     """Making an instance does more than to compile kernels: a reader looks for its files."""
     HANDS_OUT_SAMPLES = auto()

@@ -34,7 +34,7 @@ from .hints import reserve
 from .order.delivery import Delivery, Mark
 from .order.executor import Executor, Observers
 from .order.lanes import why_in_order
-from .order.placement import OnLanes, segment_kind, usual
+from .order.placement import OnLanes, decodes_ahead, segment_kind, usual
 from .order.producer import Producer
 from .order.stages import Stages
 from .parts import Part, why_whole
@@ -154,7 +154,8 @@ class Session:
         )  # fmt: skip
         if self.counters is not None:
             sources.counters = [self.counters.source(puller) for puller in sources.pullers]
-        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
+        ahead = self.depth > 1 and bool(options.exec_async) and not inputs and decodes_ahead(self.gpu, segments)
+        self.producer = Producer(self.executor, sources, self.depth + ahead, int(options.batch_size), self.part, bool(self.whole))
         self.in_flight = self.producer.in_flight
         find_kept_draws(self.operators, self.plan.outputs)
         stateful = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
@@ -165,7 +166,7 @@ class Session:
         positions = {name: item.position for name, item in self.stateful.items()}
         self.began = Mark(positions, self.producer.place())
         concurrency = options.concurrency or OperatorConcurrency.BACKEND
-        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, concurrency, self._placement())
+        self.executor.load(segments, self.plan.outputs, self.plan.edge_count, concurrency, self._placement(), ahead)
         lists = OutputLists(options, len(self.plan.outputs), self.executor.placement.output_memory())
         if inputs:
             lists.compile()

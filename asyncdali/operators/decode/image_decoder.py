@@ -117,7 +117,7 @@ class ImageDecoder(Operator):
 
     repeatable = True
     on_cuda = True
-    traits = Trait.FEEDS
+    traits = Trait.FEEDS | Trait.RUNS_AHEAD
     offers_windows: ClassVar[bool] = False
     """Whether an operator that crops the output may choose the window to decode."""
     reads: ClassVar[tuple[int, ...]] = (0,)

@@ -157,8 +157,9 @@ class ConsumerStatistics:
 class QueueStatistics:
     """Iterations in flight.
 
-    `depth`: the target number. `in_flight`, `ready`: the current number, and how many of them are done. `ready_on_arrival[k]`: how often k
-    were done when the consumer came. All counts at 0 mean that the consumer always waits; all at `depth`, that it never waits.
+    `depth`: the target number; one more is decoded ahead for a GPU. `in_flight`, `ready`: the current number, and how many are done.
+    `ready_on_arrival[k]`: how often k were done when the consumer came. All counts at 0 mean that the consumer always waits; all at
+    `depth`, that it never waits.
     """
 
     depth: int

@@ -95,15 +95,17 @@ class Executor:
         edge_count: int,
         concurrency: OperatorConcurrency,
         place: Callable[[Executor, list[BuiltSegment]], Placement] = usual,
+        ahead: bool = False,
     ) -> None:
-        """Set the program to run, and choose the placement. Called once, before the first launch."""
+        """Set the program to run, and choose the placement. Called once, before the first launch. `ahead`: see ``scheduler``."""
         program = Loaded(segments, outputs, edge_count)
         for segment, stream in zip(segments, assign_streams(segments, self.stages.policy, self.stages.stream), strict=True):
             segment.stream = stream
         if self.counters is not None:
             self._count(self.counters, segments)
         self.placement = place(self, segments)
-        self._order = self.placement.order(segments, lambda own: Scheduler(own, concurrency, self._start))
+        resume = self._resume if ahead else None
+        self._order = self.placement.order(segments, lambda own: Scheduler(own, concurrency, self._start, resume))
         self._program = program
 
     @property
@@ -175,6 +177,15 @@ class Executor:
             if record.weight:
                 record.admitted = now()
             self._order.admit(record)
+
+    def _resume(self, pump: Callable[[], None]) -> None:
+        """Start what a scheduler has held back. Called on any thread."""
+
+        def resumed() -> None:
+            if not self.closed:
+                pump()
+
+        self.placement.request(resumed)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
         run = segment.new_run(record, self)

@@ -43,6 +43,7 @@ from asyncdali_workers.interrupts import uninterrupted
 from ...batch import Batch
 from ...device.buffers import BufferPool
 from ...device.threads import WorkerState
+from ...operators.base import Trait
 from ...tensors.gpu import stream_handle
 from ...tensors.host_memory import HostMemory
 from ..work.jobs import Jobs
@@ -444,6 +445,14 @@ def usual(executor: Runs, segments: list[BuiltSegment]) -> Placement:
     else:
         overlaps = not all(segment.anywhere for segment in segments)
     return (OnThreads if overlaps else OnCaller)(executor, segments)
+
+
+def decodes_ahead(gpu: CudaDevice | None, segments: Sequence[BuiltSegment]) -> bool:
+    """Whether a pipeline decodes pictures of one more iteration (``scheduler``). User code is not called ahead."""
+    decoders = (
+        Trait.RUNS_AHEAD in built.operator.traits for segment in segments if segment.backend == "mixed" for built in segment.operators
+    )
+    return gpu is not None and all(segment.anywhere for segment in segments) and any(decoders)
 
 
 def segment_kind(gpu: CudaDevice | None) -> MakeSegment:

@@ -49,9 +49,10 @@ class Record:
     """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "before", "careful", "choices", "done_at",
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "awaited", "batch_size", "before", "careful", "choices", "done_at",
         "done_segments", "edges", "engine", "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "kept",
-        "lane", "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole", "workers",
+        "lane", "let_go", "number", "on_planned", "origins", "outputs", "place", "positions", "produced", "sources", "weight", "whole",
+        "workers",
     )  # fmt: skip
 
     lane: RecordLane
@@ -83,6 +84,8 @@ class Record:
         self.outputs: list[Batch] = []
         self.kept: np.ndarray | None = None  # numbers of the samples that the outputs have, after others were dropped; None: all
         self.finished = False
+        self.awaited = False  # a caller waits for it, or has waited
+        self.let_go: Callable[[], None] | None = None  # the scheduler holds it back until this is called; None: it does not
         self.weight = 0  # for statistics: number of iterations that this record stands for; 0: this iteration is not timed
         self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
         self.arrived = 0  # for statistics: when the consumer requested it
@@ -112,12 +115,17 @@ class Record:
             wake()
 
     def on_finished(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when the iteration is finished; immediately if it already is."""
+        """Call `wake` when the iteration is finished; immediately if it already is. The scheduler does not hold it back any more."""
         with self._lock:
-            if not self.finished:
+            finished = self.finished
+            if not finished:
                 self._waiters.append(wake)
-                return
-        wake()
+        if finished:
+            wake()
+            return
+        self.awaited = True  # then `let_go` is read; the scheduler sets `let_go` and then reads `awaited`, so one of both sees the other
+        if self.let_go is not None:
+            self.let_go()
 
     def runs_in(self, frame: FrameType) -> bool:
         """Whether a stack, given by its innermost frame, runs a segment of this iteration."""

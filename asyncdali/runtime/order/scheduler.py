@@ -2,10 +2,16 @@
 
 Iterations are admitted in order. A segment of iteration k starts when its producers have finished iteration k and the same segment is
 planned for iteration k-1, because its position is known then. `OperatorConcurrency` and the streams of `StreamPolicy` limit this further.
+
+*Decoding ahead.* A pipeline that decodes pictures for a GPU has three steps: decode, queue the launches, return the outputs. Beside a
+thread that runs pure Python the last two wait for the interpreter, 5 ms each. With two iterations in flight the decoders have nothing to do
+during one of these waits. So one iteration more than `prefetch_queue_depth` is queued, and its pictures are decoded. Its GPU segments,
+which need memory for outputs, are held back until the next iteration is queued or a caller waits for this one.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -19,10 +25,17 @@ class Scheduler:
     """Decides which segments start. It keeps the state of iterations and runs nothing. Not thread-safe."""
 
     def __init__(
-        self, segments: Sequence[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]
+        self,
+        segments: Sequence[BuiltSegment],
+        concurrency: OperatorConcurrency,
+        start: Callable[[BuiltSegment, Record], None],
+        resume: Callable[[Callable[[], None]], None] | None = None,
     ):
+        """`resume`: makes a decision call :meth:`pump`, for a pipeline that decodes ahead. None: it does not."""
         self._segments = segments
         self._start = start
+        self._let_go = None if resume is None else functools.partial(resume, self.pump)
+        self._newest = -1
         self._most_running = 1 if concurrency == OperatorConcurrency.NONE else sys.maxsize
         self._limited = {"cpu"} if concurrency == OperatorConcurrency.FULL else {"cpu", "mixed", "gpu"}
         self._records: dict[int, Record] = {}
@@ -47,6 +60,7 @@ class Scheduler:
         """Begin an iteration. Iterations come in order."""
         record.lane = self
         self._records[record.index] = record
+        self._newest = record.index
         self.pump()
 
     def leave(self, record: Record) -> None:
@@ -88,6 +102,8 @@ class Scheduler:
                     record = self._records.get(self._next[index])
                     if record is None or not segment.producers <= record.done_segments:
                         continue
+                    if self._let_go is not None and segment.backend == "gpu" and self._holds(record):
+                        continue
                     self._next[index] += 1
                     planning[index] = record.index
                     self._running += 1
@@ -96,6 +112,13 @@ class Scheduler:
                     self._start(segment, record)
         finally:
             self._pumping = False
+
+    def _holds(self, record: Record) -> bool:
+        """Whether an iteration is held back, because it is the newest and no caller waits for it."""
+        if record.index != self._newest:
+            return False
+        record.let_go = self._let_go  # before `awaited` is read; see ``Record.on_finished``
+        return not record.awaited
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[str], Stream]) -> list[Stream]:
