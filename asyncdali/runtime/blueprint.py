@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..access import Access
 from ..data_node import DataNode
@@ -13,19 +13,11 @@ from ..graph.node import Definition
 from ..graph.plan import reachable
 from ..operators.base import Role
 from ..options import PipelineOptions
-from ..sources.ports import Port
-from ..sources.pullers import Puller
+from ..sources.sources import MakePuller, no_puller
 from .parts import Part
 
 Calling: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Gives the context that functions of the user are called in; see ``Environment.calling``."""
-
-MakePuller: TypeAlias = Callable[[Any, dict[str, Port], int], Puller | None]
-"""Makes the puller of a source from its group, the ports and the batch size. None for sources of other kinds."""
-
-
-def _none(group: object, ports: dict[str, Port], batch_size: int) -> Puller | None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -50,7 +42,7 @@ class Blueprint:
     access: Access
     calling: Callable[[int | None], Calling]
     part: Part | None = None
-    regrouped: MakePuller = _none
+    regrouped: MakePuller = no_puller
     whole: Sequence[DataNode] = ()
     beside: bool = False
 

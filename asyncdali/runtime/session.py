@@ -23,10 +23,10 @@ from ..sources.group import Group
 from ..sources.ports import Port
 from ..sources.pullers import Puller
 from ..sources.snapshots import Snapshots
-from ..sources.sources import Sources
+from ..sources.sources import MakePuller, Sources
 from ..system.deadlocks import in_main_thread
 from ..types import OperatorConcurrency, StreamPolicy
-from .blueprint import Blueprint, MakePuller
+from .blueprint import Blueprint
 from .compiling import Compilation
 from .counting.counters import PipelineCounters
 from .counting.memory_statistics import MemoryStatistics

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from asyncdali_workers import WorkerCallbackError, WorkerError
 from asyncdali_workers.interrupts import raised_by_signal, uninterrupted
@@ -58,8 +58,12 @@ Fed = dict[str, "Batch | Exception"]
 Kind = TypeVar("Kind", bound=Answer)
 
 
-def _nowhere(group: Group, ports: dict[str, Port], batch_size: int) -> Puller | None:
-    """Without engines, no source is called elsewhere."""
+MakePuller: TypeAlias = Callable[[Group, dict[str, Port], int], Puller | None]
+"""Makes the puller of a source from its group, the ports and the batch size. None for sources of other kinds."""
+
+
+def no_puller(group: object, ports: dict[str, Port], batch_size: int) -> Puller | None:
+    """Without engines, no source is called elsewhere; without a regrouping, no batch comes from one."""
     return None
 
 
@@ -77,7 +81,7 @@ class Sources:
         checkpointing: bool,
         parallel: Parallel | None,
         gpu: CudaDevice | None = None,
-        elsewhere: Callable[[Group, dict[str, Port], int], Puller | None] = _nowhere,
+        elsewhere: MakePuller = no_puller,
     ):
         """`elsewhere` makes the puller of a source that engines call; None for the others."""
         self.batch_size = batch_size

@@ -98,14 +98,13 @@ def _others(own: float, delayed: float, seconds: float, cores: int) -> float:
     return max(0.0, min(delayed, cores * seconds - own))
 
 
-def groups_of_threads(caller: int | None = None) -> dict[int, str]:
-    """The group of each thread of this process, by the system's id. `caller`: the thread that asks for batches; default: this one."""
-    caller = threading.get_native_id() if caller is None else caller
+def groups_of_threads() -> dict[int, str]:
+    """The group of each thread of this process, by the system's id. The calling thread asks for batches."""
     found = {}
     for thread in threading.enumerate():
         if thread.native_id is not None:
             found[thread.native_id] = WORKERS if "-worker-" in thread.name else STAGES
-    found[caller] = CONSUMER
+    found[threading.get_native_id()] = CONSUMER
     return found
 
 

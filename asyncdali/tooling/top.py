@@ -205,11 +205,11 @@ def _rates(earlier: dict[str, Any], later: dict[str, Any], seconds: float) -> di
     if "actor" in later or not new or not old:
         return {}
 
-    def per_second(part: str, name: str) -> float:
-        return float(max(0, new[part][name] - old[part][name]) / seconds)
+    def per_second(name: str) -> float:
+        return float(max(0, new["consumer"][name] - old["consumer"][name]) / seconds)
 
-    rates: dict[str, Any] = {name: per_second("consumer", name) for name in ("iterations", "samples", "failed")}
-    rates["waiting"], rates["away"] = (per_second("consumer", name) for name in ("wait_seconds", "away_seconds"))
+    rates: dict[str, Any] = {name: per_second(name) for name in ("iterations", "samples", "failed")}
+    rates["waiting"], rates["away"] = (per_second(name) for name in ("wait_seconds", "away_seconds"))
     for part, key, names in _PARTS:
         known = {item[key]: item for item in old[part]}
         rates[part] = {

@@ -263,12 +263,12 @@ def normal_axes(axes: Sequence[int], ndim: int) -> list[int]:
     return result
 
 
-def named_axes(names: str, layout: str, what: str = "axis_names") -> list[int]:
+def named_axes(names: str, layout: str) -> list[int]:
     """Axis numbers of the letters `names`; ValueError names a letter that the layout lacks or repeats."""
     missing = [name for name in names if name not in layout]
     if missing:
-        raise ValueError(f"`{what}` names the axis '{missing[0]}', which the input's layout \"{layout}\" does not have")
+        raise ValueError(f"`axis_names` names the axis '{missing[0]}', which the input's layout \"{layout}\" does not have")
     twice = [name for name in names if layout.count(name) > 1]
     if twice:
-        raise ValueError(f"`{what}` names the axis '{twice[0]}', which the input's layout \"{layout}\" has twice")
+        raise ValueError(f"`axis_names` names the axis '{twice[0]}', which the input's layout \"{layout}\" has twice")
     return normal_axes([layout.index(name) for name in names], max(len(layout), 1))

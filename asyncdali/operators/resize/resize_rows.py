@@ -22,7 +22,7 @@ from .resize_tap_kernels import DESCRIPTIONS, NN
 
 SMALLEST = 2 << 20
 """Least bytes of a decoded picture that is resized row by row: the size of an L2 cache. Photographs of 0.19 megapixels
-lost 3 %, 0.5 megapixels gained 1 %, 1 megapixel 3 %, 3 megapixels 8 % (docs/architecture.md)."""
+lost 3 %, 0.5 megapixels gained 1 %, 1 megapixel 3 %, 3 megapixels 8 %."""
 
 at, word, head_at, state_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at, FEED_STATE.at
 

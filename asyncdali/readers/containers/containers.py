@@ -268,13 +268,13 @@ class ContainerReader(ReaderOperator):
         self._reading = record_kernels
         self._maps = not spec.constant("dont_use_mmap")
         compile_all(record_kernels)
-        if self._optional_of(spec, "use_o_direct") and not spec.constant("dont_use_mmap"):
+        if self._reads_directly(spec) and not spec.constant("dont_use_mmap"):
             raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
         super().__init__(spec, environment)
 
     @staticmethod
-    def _optional_of(spec: Spec, name: str) -> Any:
-        return spec.constant(name) if name in spec.schema.by_name else False
+    def _reads_directly(spec: Spec) -> bool:
+        return "use_o_direct" in spec.schema.by_name and bool(spec.constant("use_o_direct"))
 
     # --- implemented by each reader
 
@@ -311,7 +311,7 @@ class ContainerReader(ReaderOperator):
         return self._containers.paths[int(self.records.files(np.array([index]))[0])]
 
     def discover(self) -> int:
-        direct = self._optional_of(self.spec, "use_o_direct")
+        direct = self._reads_directly(self.spec)
         containers = Containers(self.container_paths(), direct, self.spec.constant("read_ahead"))
         self._containers = containers
         records = self._records = self.locate(containers)

@@ -29,33 +29,33 @@ def read_text(path: str, what: str = "file") -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def read_lines(path: str, what: str = "file") -> list[bytes]:
-    """The lines of a text file, without their ends (LF or CRLF). Byte order marks are dropped: lists that were joined have several."""
-    return [line.removesuffix(b"\r").removeprefix(codecs.BOM_UTF8) for line in read_text(path, what).split(b"\n")]
+def read_lines(path: str) -> list[bytes]:
+    """The lines of a file list, without their ends (LF or CRLF). Byte order marks are dropped: lists that were joined have several."""
+    return [line.removesuffix(b"\r").removeprefix(codecs.BOM_UTF8) for line in read_text(path, "file list").split(b"\n")]
 
 
-def parse_numbers(data: bytes, columns: int, path: str) -> np.ndarray:
-    """Non-negative numbers in rows of `columns`, int64[rows, columns]. RuntimeError gives the line of an invalid number."""
+def parse_pairs(data: bytes, path: str) -> np.ndarray:
+    """Pairs of non-negative numbers, int64[pairs, 2]. RuntimeError gives the line of an invalid number."""
     tokens = data.split()
     if not tokens:
         raise RuntimeError(f"Content of index files should not be empty: {path}")
     # One very long token would make numpy's table of tokens huge, so the length is checked first.
-    if max(map(len, tokens)) <= _LONGEST and b"".join(tokens).isdigit() and len(tokens) % columns == 0:
+    if max(map(len, tokens)) <= _LONGEST and b"".join(tokens).isdigit() and len(tokens) % 2 == 0:
         try:
-            return np.array(tokens).astype(np.int64).reshape(-1, columns)
+            return np.array(tokens).astype(np.int64).reshape(-1, 2)
         except (ValueError, OverflowError):
             pass
-    raise RuntimeError(_first_wrong(data, columns, path))
+    raise RuntimeError(_first_wrong(data, path))
 
 
-def _first_wrong(data: bytes, columns: int, path: str) -> str:
+def _first_wrong(data: bytes, path: str) -> str:
     for number, line in enumerate(data.splitlines(), 1):
         tokens = line.split()
         bad = any(not token.isdigit() or len(token) > _LONGEST or int(token) >= 2**63 for token in tokens)
-        if bad or len(tokens) not in (0, columns):
+        if bad or len(tokens) not in (0, 2):
             shown = line[:100].decode("utf-8", "replace")
-            return f'Malformed index file "{path}" line {number}: expected {columns} whole numbers, got: {shown}'
-    return f'Malformed index file "{path}": expected {columns} whole numbers per line'
+            return f'Malformed index file "{path}" line {number}: expected 2 whole numbers, got: {shown}'
+    return f'Malformed index file "{path}": expected 2 whole numbers per line'
 
 
 def write_text(path: str, text: str) -> None:

@@ -223,7 +223,7 @@ def parse_file_list(path: str) -> tuple[list[str], list[int]]:
     names: list[str] = []
     labels: list[int] = []
     try:
-        lines = read_lines(path, "file list")
+        lines = read_lines(path)
     except RuntimeError as error:
         raise RuntimeError(f"Cannot open: {path}: {error}") from error
     for number, line in enumerate(lines, 1):

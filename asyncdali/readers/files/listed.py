@@ -52,7 +52,7 @@ def scan_tree(root: str, pattern: str) -> list[str]:
 
 def read_name_list(path: str) -> list[str]:
     """One name per line, which may begin or end with blanks. Blank lines are skipped."""
-    return [os.fsdecode(line) for line in read_lines(path, "file list") if line.strip()]
+    return [os.fsdecode(line) for line in read_lines(path) if line.strip()]
 
 
 class ListedReader(TableReader):

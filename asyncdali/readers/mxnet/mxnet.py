@@ -13,7 +13,7 @@ from ...types import DALIDataType
 from ..base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from ..containers.compressed import named_compression
 from ..containers.containers import ContainerReader, Containers, Fetched, Records
-from ..containers.indices import parse_numbers, read_text
+from ..containers.indices import parse_pairs, read_text
 from ..containers.record_tables import COPY_PARTS
 from ..remote.remote import read_part
 from .mxnet_tables import IMAGE_RECORD, PARSE_RECORD
@@ -58,7 +58,7 @@ class MXNetReader(ContainerReader):
         data = read_text(index, "index file")
         if not data.strip():
             raise RuntimeError(f"RecordIO index file doesn't contain any indices. Provided path: {index}")
-        starts = np.unique(parse_numbers(data, 2, index)[:, 1])  # sorted, without duplicates
+        starts = np.unique(parse_pairs(data, index)[:, 1])  # sorted, without duplicates
         ends = np.cumsum(containers.sizes)
         total = int(ends[-1])
         if starts[-1] >= total:

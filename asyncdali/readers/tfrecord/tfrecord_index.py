@@ -8,7 +8,7 @@ import numpy as np
 
 from ..containers.compressed import named_compression
 from ..containers.containers import open_descriptor
-from ..containers.indices import parse_numbers, read_text, write_text
+from ..containers.indices import parse_pairs, read_text, write_text
 from .tfrecord_tables import PLACE
 
 _CHUNK = 1 << 16
@@ -17,7 +17,7 @@ _CHUNK = 1 << 16
 def read_index(path: str) -> tuple[np.ndarray, np.ndarray]:
     """(offsets, sizes), int64. Records may be omitted or reordered; an empty index names none."""
     text = read_text(path)
-    numbers = parse_numbers(text, 2, path) if text.strip() else np.empty((0, 2), np.int64)
+    numbers = parse_pairs(text, path) if text.strip() else np.empty((0, 2), np.int64)
     return numbers[:, 0].copy(), numbers[:, 1].copy()
 
 

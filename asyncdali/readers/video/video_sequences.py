@@ -31,7 +31,7 @@ _LATEST = 1 << 31
 def read_video_list(path: str) -> list[ListedVideo]:
     """Parse a text file of lines ``path label [start [end]]``. RuntimeError gives file and line of anything else."""
     listed = []
-    for number, line in enumerate(read_lines(path, "file list"), 1):
+    for number, line in enumerate(read_lines(path), 1):
         words = line.split()  # at ASCII blanks, as in DALI; other blanks may be parts of names
         if words:
             listed.append(_listed([word.decode("utf-8", "surrogateescape") for word in words], f"{path}:{number}"))
