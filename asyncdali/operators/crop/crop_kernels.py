@@ -31,7 +31,7 @@ _inline = pasted
 
 
 @inlined
-def _inside(index, extent, border):
+def inside(index, extent, border):
     """The index in 0..extent-1 that `index` maps to beyond the input; -1 if there is none."""
     if 0 <= index < extent:
         return index
@@ -60,7 +60,7 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
         out_stride, out_channel, channels = r[word.out_stride_w], r[word.out_stride_c], r[word.out_extent_c]
         if border != 0 and r[word.in_extent_w] > 0:
             for i in range(first, first + count):
-                place = row + _inside(i + r[word.anchor_w], r[word.in_extent_w], border) * in_stride
+                place = row + inside(i + r[word.anchor_w], r[word.in_extent_w], border) * in_stride
                 for c in range(channels):
                     view_out(out + i * out_stride + c * out_channel, 1)[0] = convert(view_in(place + c * in_channel, 1)[0])
             return
@@ -89,9 +89,9 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
         for f in range(r[word.out_extent_f]):
             for z in range(r[word.out_extent_d]):
                 for y in range(r[word.out_extent_h]):
-                    from_f = _inside(f + r[word.anchor_f], r[word.in_extent_f], border)
-                    from_z = _inside(z + r[word.anchor_d], r[word.in_extent_d], border)
-                    from_y = _inside(y + r[word.anchor_h], r[word.in_extent_h], border)
+                    from_f = inside(f + r[word.anchor_f], r[word.in_extent_f], border)
+                    from_z = inside(z + r[word.anchor_d], r[word.in_extent_d], border)
+                    from_y = inside(y + r[word.anchor_h], r[word.in_extent_h], border)
                     to = out + f * r[word.out_stride_f] + z * r[word.out_stride_d] + y * r[word.out_stride_h]
                     if from_f < 0 or from_z < 0 or from_y < 0:
                         outside(source, to, r, 0, width, fills, 0)

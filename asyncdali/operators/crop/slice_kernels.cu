@@ -1,16 +1,6 @@
 // slice: windows that extend beyond the bounds of the input. Macros: IN, OUT element types.
-#include "kernel.cuh"
+#include "inside.cuh"
 #include "slice.py"
-
-// The index in 0..extent-1 that `index` maps to; borders as numbered in crop_rules.py (1 edge, 2 wrap, 3 reflect, 4 reflect_101).
-DEVICE int64 bordered_index(int64 index, int64 extent, int64 border) {
-    if (index >= 0 && index < extent) return index;
-    if (border == 1) return index < 0 ? 0 : extent - 1;
-    const int64 period = border == 2 ? extent : larger(2 * extent - (border == 4 ? 2 : 0), (int64)1);
-    index %= period;
-    if (index < 0) index += period;
-    return index < extent ? index : period - index - (border == 4 ? 0 : 1);
-}
 
 KERNEL bordered(const int64 *context) {
     const int64 axes = context[BORDERED_AXES], border = context[BORDERED_BORDER];
@@ -27,7 +17,7 @@ KERNEL bordered(const int64 *context) {
                 continue;
             }
             int64 rest = i, from = source;
-            for (int64 k = axes - 1; k >= 0; --k) from += bordered_index(take(rest, extents[k]) + begins[k], inputs[k], border) * strides[k];
+            for (int64 k = axes - 1; k >= 0; --k) from += inside(take(rest, extents[k]) + begins[k], inputs[k], border) * strides[k];
             out[i] = sliced<OUT>(*at<const IN>(from));
         }
     }

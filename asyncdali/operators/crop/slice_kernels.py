@@ -6,27 +6,14 @@ from functools import cache
 
 from ...compiled.convert_kernels import slicing_converter, view
 from ...compiled.intrinsics import load_i64, view_i64
-from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.step import Compiled, step_variant
 from ..moves.pieces_kernels import converting_step, copy_step
+from .crop_kernels import inside
 from .slice import BORDERED
 
 __all__ = ["bordered_step", "converting_step", "copy_step"]
 
 at = BORDERED.at
-
-
-@inlined
-def _inside(index, extent, border):
-    """The index in 0..extent-1 that `index` maps to; borders as numbered in ``crop_rules``."""
-    if 0 <= index < extent:
-        return index
-    if border == 1:
-        return 0 if index < 0 else extent - 1
-    if border == 2:
-        return index % extent
-    period = max(2 * extent - (2 if border == 4 else 0), 1)
-    index %= period
-    return index if index < extent else period - index - (0 if border == 4 else 1)
 
 
 @cache
@@ -62,11 +49,11 @@ def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
         for row in range(total // (width * block)):
             rest, base = row, source
             for k in range(last - 1, -1, -1):
-                base += _inside(rest % extents[k] + begins[k], inputs[k], border) * strides[k]
+                base += inside(rest % extents[k] + begins[k], inputs[k], border) * strides[k]
                 rest //= extents[k]
             line = view_in(base, extent * block)
             for i in range(width):
-                first = _inside(i + begin, extent, border) * block
+                first = inside(i + begin, extent, border) * block
                 for c in range(block):
                     out[done + c] = convert(line[first + c])
                 done += block

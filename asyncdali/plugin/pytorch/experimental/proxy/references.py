@@ -147,13 +147,16 @@ def _replaced(data: object) -> Any:
     """The result of a user's collate function, with each list of sample references replaced by a batch reference."""
     if isinstance(data, (list, tuple)) and data and all(isinstance(item, OutputSampleReference) for item in data):
         return _collate_references(list(data))
+    return with_items(data, _replaced)
+
+
+def with_items(data: object, function: Callable[[object], object]) -> Any:
+    """A container of the same kind, with the results of a function for its items. Other data as it is."""
     if isinstance(data, Mapping):
-        return {key: _replaced(value) for key, value in data.items()}
+        return {key: function(value) for key, value in data.items()}
     if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*map(_replaced, data))
-    if isinstance(data, (list, tuple)):
-        return type(data)(map(_replaced, data))
-    return data
+        return type(data)(*map(function, data))
+    return type(data)(map(function, data)) if isinstance(data, (list, tuple)) else data
 
 
 class Collate:

@@ -12,7 +12,7 @@ from .....errors import set_aside
 from .....pipeline.front import core_of
 from ....feeding import fed_inputs, feed_and_launch
 from ...convert import tensor_of
-from .references import OutputBatchReference, Proxy, Run
+from .references import OutputBatchReference, Proxy, Run, with_items
 
 
 class DALIServer:
@@ -192,13 +192,7 @@ def _resolved(obj: object) -> Any:
     if isinstance(obj, OutputBatchReference):
         assert isinstance(obj.run.outcome, tuple)
         return obj.run.outcome[obj.index]
-    if isinstance(obj, Mapping):
-        return {key: _resolved(value) for key, value in obj.items()}
-    if isinstance(obj, tuple) and hasattr(obj, "_fields"):
-        return type(obj)(*map(_resolved, obj))
-    if isinstance(obj, (list, tuple)):
-        return type(obj)(map(_resolved, obj))
-    return obj
+    return with_items(obj, _resolved)
 
 
 __all__ = ["DALIServer"]
