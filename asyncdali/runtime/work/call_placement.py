@@ -82,7 +82,7 @@ class CallsOnGpu(CallsOnHost):
         return [self._stream, *self.device.parts]
 
     def environment(self, before: Environment, depth: int) -> Environment:
-        # The decoders of a graph with this depth decode each picture, so the pixels are the same.
+        # The depth decides which decoder of a GPU takes a picture. With the same depth the pixels are the same.
         return replace(before, gpu=self.gpu, allocate=self.pool.allocate, depth=depth)
 
     def adapt(self, plan: Plan) -> None:
