@@ -187,7 +187,7 @@ class Session:
         beside = self._beside and self.gpu is None and not why_in_order(self.plan, self.operators)
         return OnLanes if beside else usual
 
-    def _puller(self, regrouped: MakePuller, group: object, ports: dict[str, Port], batch_size: int) -> Puller | None:
+    def _puller(self, regrouped: MakePuller, group: Group, ports: dict[str, Port], batch_size: int) -> Puller | None:
         """The puller of a source that others than this process's Python code answer. None: this process calls the source."""
         puller = regrouped(group, ports, batch_size)
         if puller is None and self.engines is not None and isinstance(group, Group):

@@ -150,7 +150,7 @@ def _replaced(data: object) -> Any:
     return with_items(data, _replaced)
 
 
-def with_items(data: object, function: Callable[[object], object]) -> Any:
+def with_items(data: object, function: Callable[[object], Any]) -> Any:
     """A container of the same kind, with the results of a function for its items. Other data as it is."""
     if isinstance(data, Mapping):
         return {key: function(value) for key, value in data.items()}
