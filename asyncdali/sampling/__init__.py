@@ -4,7 +4,7 @@ Both are functions of (seed, position) and have no state. random_streams: positi
 (random_streams_kernels computes the words); order: shuffling; sharding: shards;
 seeds: automatic seeds of operators.
 
-    engine_jumps.py            Jumps of the shuffle engine over whole shard-epochs
+    shuffle_jumps.py           Jumps of the generator that shuffles, over whole shard-epochs
     order.py                   The order of a reader's samples: an index stream, computed on indices alone and identical to DALI 2.4's
     order_kernels.py, order_tables.py
                                Compiled part of ``order``

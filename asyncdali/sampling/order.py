@@ -29,7 +29,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..compiled.addresses import address_of
-from . import engine_jumps
+from . import shuffle_jumps
 from .order_tables import SHUFFLE
 from .seeds import seed_sequence
 from .sharding import Sharding, shard_bounds
@@ -549,7 +549,7 @@ _JUMPS = 4096
 def _engine_behind(engine: int, size: int, slots: int) -> int:
     """The state of `engine` after a shard-epoch of `size` samples that a buffer of `slots` samples has mixed."""
     if slots < _JUMPS and 16 * slots < size < _ENGINE_MODULUS // 2:
-        engine = engine_jumps.after_draws(engine, size - slots + 1, slots)
+        engine = shuffle_jumps.after_draws(engine, size - slots + 1, slots)
         size = slots = slots - 1  # the buffer is full until here; from here on it has one sample less after each draw
     visit = _BufferedVisit(None, 0, size, engine, slots)
     visit.skip(size)

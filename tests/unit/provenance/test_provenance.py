@@ -17,8 +17,8 @@ import asyncdali
 from asyncdali import fn, pipeline_def
 from asyncdali.errors import CheckpointError
 from asyncdali.plugin.base_iterator import BaseIterator
-from asyncdali.sampling import engine_jumps
 from asyncdali.sampling import order as orders
+from asyncdali.sampling import shuffle_jumps
 from asyncdali.sampling.order import SampleOrder, Shuffling
 from asyncdali.sampling.sharding import Sharding
 
@@ -77,20 +77,20 @@ def test_a_jump_of_the_engine_equals_its_draws(size, slots):
 
 
 def test_places_are_logarithms():
-    states = np.array([1, 2, 16807, 123456789, engine_jumps.MODULUS - 1], np.int64)
-    assert [pow(16807, int(place), engine_jumps.MODULUS) for place in engine_jumps.places(states)] == states.tolist()
-    assert [engine_jumps.place(state) for state in states.tolist()] == engine_jumps.places(states).tolist()
+    states = np.array([1, 2, 16807, 123456789, shuffle_jumps.MODULUS - 1], np.int64)
+    assert [pow(16807, int(place), shuffle_jumps.MODULUS) for place in shuffle_jumps.places(states)] == states.tolist()
+    assert [shuffle_jumps.place(state) for state in states.tolist()] == shuffle_jumps.places(states).tolist()
 
 
 def test_a_jump_counts_steps_that_are_repeated():
     """With 3 slots, 3 of the engine's 2^31 - 2 states are drawn again. The engine comes to one of them in this jump."""
-    last = (engine_jumps.MODULUS - 2) // 3 * 3 + 1
-    before = last * pow(16807, -5, engine_jumps.MODULUS) % engine_jumps.MODULUS
+    last = (shuffle_jumps.MODULUS - 2) // 3 * 3 + 1
+    before = last * pow(16807, -5, shuffle_jumps.MODULUS) % shuffle_jumps.MODULUS
     x, draws = before, 0
     while draws < 9:
-        x = x * 16807 % engine_jumps.MODULUS
-        draws += x - 1 < (engine_jumps.MODULUS - 2) // 3 * 3
-    assert engine_jumps.after_draws(before, 9, 3) == x
+        x = x * 16807 % shuffle_jumps.MODULUS
+        draws += x - 1 < (shuffle_jumps.MODULUS - 2) // 3 * 3
+    assert shuffle_jumps.after_draws(before, 9, 3) == x
 
 
 def test_runs_name_epoch_shard_and_padding():

@@ -1,8 +1,8 @@
-"""Jumps of the shuffle engine: its state behind a shard-epoch, without drawing each sample.
+"""Jumps of the generator that shuffles: its state behind a shard-epoch, without drawing each sample.
 
-The engine is x -> a x mod m with the prime m = 2^31 - 1 and a primitive root a = 16807, so n steps multiply by a^n. A bounded draw of
+The generator is x -> a x mod m with the prime m = 2^31 - 1 and a primitive root a = 16807, so n steps multiply by a^n. A bounded draw of
 one of n slots repeats a step while x - 1 >= n * floor((m - 2) / n). These are at most n + 1 of the m - 1 states. Their places in the
-engine's cycle are their discrete logarithms. The logarithms are cheap, because m - 1 = 2 * 3^2 * 7 * 11 * 31 * 151 * 331 has small
+generator's cycle are their discrete logarithms. The logarithms are cheap, because m - 1 = 2 * 3^2 * 7 * 11 * 31 * 151 * 331 has small
 factors (S. Pohlig and M. Hellman, "An Improved Algorithm for Computing Logarithms over GF(p)", 1978). So the number of repeated steps is
 counted, not found by taking the steps.
 """
@@ -60,14 +60,14 @@ def _repeating(slots: int) -> np.ndarray:
     return np.sort(places(np.arange(first, MODULUS, dtype=np.int64)))
 
 
-def after_draws(engine: int, draws: int, slots: int) -> int:
-    """The engine's state after `draws` draws of one of `slots` slots. `draws` is less than the period."""
-    begin, repeating = place(engine), _repeating(slots)
+def after_draws(state: int, draws: int, slots: int) -> int:
+    """The generator's state after `draws` draws of one of `slots` slots. `draws` is less than the period."""
+    begin, repeating = place(state), _repeating(slots)
     passed = int(repeating.searchsorted(begin, side="right"))
     repeated = 0
     while True:
         rounds, end = divmod(begin + draws + repeated, _PERIOD)
         more = rounds * len(repeating) + int(repeating.searchsorted(end, side="right")) - passed
         if more == repeated:
-            return engine * pow(MULTIPLIER, draws + repeated, MODULUS) % MODULUS
+            return state * pow(MULTIPLIER, draws + repeated, MODULUS) % MODULUS
         repeated = more
