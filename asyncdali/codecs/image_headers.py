@@ -211,7 +211,7 @@ _ORIENTATION_BYTES = {1: 1, 3: 2, 4: 4, 6: 1, 8: 2, 9: 4}
 def tiff_orientation(block: bytes) -> int:
     """The orientation (1-8) in a TIFF block of EXIF data; 1 if there is none or the block is broken.
 
-    ``jpeg_kernels._exif_orientation`` has the same rule for JPEGs.
+    ``jpeg/exif_orientation.py`` has the same rule for JPEGs.
     """
     if block[:4] not in (b"II*\0", b"MM\0*"):
         return 1

@@ -20,6 +20,7 @@ block_positions.py       block positions at which decoding starts in later epoch
 restart_segments.py      entropy-coded segments between restart markers
 work_area.py, fields.py  memory layout: the offset of each field
 
+    exif_orientation.py              The orientation in EXIF data
     forward_dct.py                   Pixels to quantised coefficients, as libjpeg writes them
     jpeg_kernels.py, jpeg_tables.py  JPEG headers and cropped JPEG decoding in compiled code
     jpeg_library.py                  Selection of the JPEG decoder

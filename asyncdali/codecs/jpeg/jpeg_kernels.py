@@ -39,6 +39,7 @@ from ...compiled.step import callback, compiled, inlined, step
 from ...compiled.tables import WORD, table_of
 from ..image_headers import FREE_PIXELS
 from . import window_decoding
+from .exif_orientation import exif_orientation, is_exif
 from .jpeg_tables import (  # fmt: skip
     CPU,
     DECODE_COUNTS,
@@ -359,61 +360,6 @@ NOT_JPEG, IS_JPEG, UNUSUAL = 0, 1, 2
 
 
 @inlined
-def _word(at, little):
-    """The 16-bit big-endian number at address `at`."""
-    return np.int64(load_u8(at + 1)) << 8 | np.int64(load_u8(at)) if little else big_endian(at)
-
-
-@inlined
-def _is_exif(at, stop):
-    """Whether an APP1 segment at addresses at..stop holds EXIF data. Others hold XMP."""
-    return stop - at >= 6 and big_endian(at) == 0x4578 and big_endian(at + 2) == 0x6966 and load_u8(at + 4) == 0
-
-
-@inlined
-def _exif_orientation(at, stop):
-    """EXIF orientation (1-8) in an APP1 segment at addresses at..stop, or 1. TIFF 6.0 section 2; tag 0x0112.
-
-    ``image_headers.tiff_orientation`` has the same rule for other formats.
-    """
-    if stop - at < 14:
-        return 1
-    base = at + 6
-    little = load_u8(base) == 0x49
-    order = 0x4949 if little else 0x4D4D  # "II" or "MM", then the number 42.
-    if big_endian(base) != order or _word(base + 2, little) != 42:
-        return 1
-    # The directory's offset has 32 bits; a segment's length has 16.
-    at = base + _word(base + (4 if little else 6), little)
-    if _word(base + (6 if little else 4), little) != 0 or at + 2 > stop:
-        return 1
-    entries = _word(at, little)
-    for k in range(entries):
-        entry = at + 2 + 12 * k
-        if entry + 12 > stop:
-            return 1
-        if _word(entry, little) == 0x0112:
-            return _orientation_value(entry, little)
-    return 1
-
-
-@inlined
-def _orientation_value(entry, little):
-    """The orientation in a TIFF entry: one number of 8, 16 or 32 bits, signed or not; 1 for anything else."""
-    kind, low, high = _word(entry + 2, little), entry + (4 if little else 6), entry + (6 if little else 4)
-    if _word(low, little) != 1 or _word(high, little) != 0:
-        return 1
-    value = np.int64(0)
-    if kind == 1 or kind == 6:
-        value = np.int64(load_u8(entry + 8))
-    elif kind == 3 or kind == 8:
-        value = _word(entry + 8, little)
-    elif kind == 4 or kind == 9:
-        value = _word(entry + (10 if little else 8), little) << 16 | _word(entry + (8 if little else 10), little)
-    return value if 1 <= value <= 8 else 1
-
-
-@inlined
 def is_adobe(at, stop):
     """Whether an APP14 segment at addresses at..stop is Adobe's. As in libjpeg, the segment may be longer than its 12 bytes."""
     named = stop - at >= 12 and big_endian(at) == 0x4164 and big_endian(at + 2) == 0x6F62
@@ -479,8 +425,8 @@ def scan_header(data, size, fields):
             several = load_i64(fields + head.marker) & 3 == 2 or load_u8(start) != load_i64(fields + head.components)
             store_i64(fields + head.scans, _count_scans(start, stop) + 1 if several else 1)
             break
-        if marker == 0xE1 and not turned and _is_exif(start, at):  # As in viewers, the first one counts.
-            orientation, turned = _exif_orientation(start, at), True
+        if marker == 0xE1 and not turned and is_exif(start, at):  # As in viewers, the first one counts.
+            orientation, turned = exif_orientation(start, at), True
         if marker == 0xEE and is_adobe(start, at):
             store_i64(fields + head.adobe, 1)
         is_frame = 0xC0 <= marker <= 0xCF and marker != 0xC4 and marker != 0xC8 and marker != 0xCC
