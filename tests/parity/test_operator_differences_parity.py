@@ -265,3 +265,14 @@ def test_windows_of_one_column_of_a_jpeg_with_halved_colours(both):  # noqa: F81
         column = run(library, lambda lib: lib.fn.decoders.image_slice(lib.source(data), **window))[0].astype(int)
         off.append(np.abs(column - whole[:, :1]).max())
     assert off[0] == 0 and off[1] > 0
+
+
+def test_a_python_function_that_returns_more_than_the_operator_has_outputs(both):  # noqa: F811
+    """DALI takes the first result if there is one output. It refuses three results for two outputs."""
+    ours, theirs = both
+    data = [np.int32([1, 2])]
+
+    def graph(lib):
+        return lib.fn.python_function(lib.source(data), function=lambda x: (x, x + 1, x + 2))
+
+    assert refused(ours, graph) and run(theirs, graph)[0].tolist() == [1, 2]
