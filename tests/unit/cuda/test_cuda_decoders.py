@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import json
 import math
 import threading
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from helpers import kernels
 from helpers.cuda import StandIn, StandInNvjpeg, use
+from helpers.marks import slow
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
@@ -589,9 +591,12 @@ def test_each_call_of_nvjpeg_waits_for_the_work_on_its_targets(nvjpeg, monkeypat
     assert sum(lanes) >= 4 and (operator is fn.decoders.image_random_crop or all(lanes))
 
 
-@pytest.mark.parametrize("decoder", ["hardware", "hybrid", "shared"])
-@pytest.mark.parametrize("ignores_waits", [False, True], ids=["early and late", "early"])
-@pytest.mark.parametrize("spare", [False, True], ids=["no idle memory", "idle memory"])
+EARLY = list(itertools.product(("hardware", "hybrid", "shared"), (False, True), (False, True)))
+SOME = [EARLY[k] for k in (0, 3, 5, 6, 8, 11)]
+"""Each pair of two values."""
+
+
+@pytest.mark.parametrize("decoder, ignores_waits, spare", [*SOME, *slow(*EARLY)])
 def test_a_decoder_that_writes_early_does_no_harm(nvjpeg, monkeypatch, decoder, ignores_waits, spare):
     """nvJPEG's call writes pictures before earlier work of the stream has run. This work may still read the memory of an older batch."""
     nvjpeg.ignores_waits = ignores_waits

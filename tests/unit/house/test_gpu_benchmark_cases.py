@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.marks import slow
 
 import asyncdali
 from benchmarks import gpu_operators
@@ -15,8 +16,12 @@ from benchmarks import gpu_operators
 CASES = {case.name: case for case in gpu_operators.registry_cases()}
 
 
-@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-@pytest.mark.parametrize("name", ["reshape", "reinterpret", "permute_batch", "numba_function"])
+OTHERS = ("reinterpret", "permute_batch", "numba_function")
+
+
+@pytest.mark.parametrize(
+    "name, large", [("reshape", False), ("reshape", True), *((name, False) for name in OTHERS), *slow(*((name, True) for name in OTHERS))]
+)
 def test_a_case_runs_at_both_sizes(name, large, monkeypatch):
     """The batches are larger than the eight samples of ``benchmarks.operators``, and large pictures have another shape."""
     monkeypatch.setenv("ASYNCDALI_BENCH_DATA", str(Path(asyncdali.__file__).parent / "data" / "pictures"))

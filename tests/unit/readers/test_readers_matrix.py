@@ -62,7 +62,7 @@ def check(data, case, depths=(1, 3), positions=(0, 1, 2, 3, 7, 9)):
 
 def test_some_positions(data):
     for number, case in enumerate(CASES):
-        if number % 5 == 0:
+        if number % 9 == 0:
             check(data, case, (1 + 2 * (number & 1),), (number % 4, 9))
 
 

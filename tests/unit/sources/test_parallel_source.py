@@ -55,8 +55,11 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("workers, ahead, depth", [(2, 1, 1), (2, 2, 3), *slow((1, 1, 2), (4, 5, 2))])
-@pytest.mark.parametrize("kind", KINDS)
+OPTIONS = (2, 1, 1), (2, 2, 3)
+EVERY = slow(*((kind, *options) for kind in KINDS for options in (*OPTIONS, (1, 1, 2), (4, 5, 2))))
+
+
+@pytest.mark.parametrize("kind, workers, ahead, depth", [*((kind, *OPTIONS[k % 2]) for k, kind in enumerate(KINDS)), *EVERY])
 def test_same_stream_as_in_this_process(kind, workers, ahead, depth):
     plain = make(lambda: fn.external_source(**KINDS[kind]()))
     with warnings.catch_warnings():
