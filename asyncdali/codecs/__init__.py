@@ -5,8 +5,8 @@ Images (image_headers, image_decoding, jpeg/, png/; TIFF, JPEG2000 and PNM here)
 
     compressed.py                         Names the compression of data that should not be compressed
     image_decoding.py                     Whole-image decoding from Python for what the compiled JPEG path does not do: other formats, other
-                                          element types, conversions
-    image_headers.py                      Headers of encoded images: format, size, orientation
+                                          element types, conversions; turning pictures upright
+    image_headers.py                      Headers of encoded images: format, size, orientation (of JPEGs: jpeg/exif_orientation.py)
     jpeg2000.py                           Headers of JPEG2000 files, and which library decodes them
     npy_header_kernels.py, npy_header_tables.py
                                           Headers of NumPy files, parsed without the interpreter

@@ -13,8 +13,8 @@ seeds: automatic seeds of operators.
     random_distributions_kernels.py
                                Distributions of the GNU C++ library over a stream of 32-bit words, as DALI uses them
     random_draw_tables.py      The table of the numbers of one batch
-    random_streams.py          Random numbers as a function of (seed, position): Philox4x32-10, addressed and converted bit for bit like
-                               DALI 2.4
+    random_streams.py          Random numbers and random crop windows as a function of (seed, position): Philox4x32-10, addressed and
+                               converted bit for bit like DALI 2.4
     random_streams_kernels.py  Compiled part of ``random_streams``: Philox4x32-10 words and the distributions computed from them
     seeds.py                   Automatic seeds of a pipeline's operators: drawn by the C++ standard's seed sequence, as in DALI
     sharding.py                Shards: contiguous parts of a list of samples, one for each process

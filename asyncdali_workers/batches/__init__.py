@@ -1,4 +1,5 @@
-"""The parent's view of batches in progress: requests (tickets, tasks, queues), memory (slots), answers, and the assembled batch.
+"""The parent's view of batches in progress: requests (tickets, tasks, queues), memory (slots; `worker.writing` is the
+worker's side), answers, and the assembled batch.
 
     answers.py      Processes the messages of workers: answers to tasks, and reports of their start
     batches.py      Assembles a batch from the answers of its slices: arrays over shared memory, without touching a sample

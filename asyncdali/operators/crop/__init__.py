@@ -1,4 +1,5 @@
-"""Windows of samples: crop, slice, crop_mirror_normalize. Elements are copied or normalised, never resampled.
+"""Windows of samples: crop, slice, crop_mirror_normalize. Elements are copied or normalised, never resampled. Random windows are drawn in
+`sampling.random_streams`.
 
     crop.py                   crop: a window of the input; and the window arguments that crop_mirror_normalize shares
     crop_kernels.py, crop_tables.py

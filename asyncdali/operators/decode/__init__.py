@@ -11,7 +11,7 @@
                                           decoders.numpy: NumPy files in memory as arrays
     peek_image_shape.py, peek_image_shape_kernels.py
                                           The shape that an encoded image will have, from its header
-    image_cache.py                      The cache of decoded pictures
+    image_cache.py                        The cache of decoded pictures
     image_cache_kernels.py, image_cache_tables.py
                                           Compiled steps of the cache of decoded pictures
     png_samples.py                        The PNG files of a batch that compiled code decodes
