@@ -37,7 +37,7 @@ def cupy_that(count):
 
     names = (
         "setDevice", "free", "freeHost", "deviceSynchronize", "streamDestroy", "streamSynchronize", "streamWaitEvent", "eventDestroy",
-        "eventRecord", "eventSynchronize",
+        "eventQuery", "eventRecord", "eventSynchronize",
     )  # fmt: skip
     runtime = modules.SimpleNamespace(**dict.fromkeys(names), CUDARuntimeError=CudaError, getDeviceCount=answer)
     runtime.driverGetVersion, runtime.runtimeGetVersion = lambda: 11040, lambda: 12090
