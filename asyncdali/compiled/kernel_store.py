@@ -73,7 +73,7 @@ class Claim:
         if descriptor is None:
             return
         with contextlib.suppress(OSError):
-            os.unlink(self._path)  # while it is locked: whoever has opened it sees that it has no name any more
+            os.unlink(self._path)  # before the lock is released, so that a process that has opened the file sees that it is deleted
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough: a forked child may have the descriptor, too
         os.close(descriptor)
@@ -92,7 +92,7 @@ class Store:
         path = self.folder / environment / (name + SUFFIX)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:  # there is none, or it is a link
+        except OSError:  # the file does not exist, or is a link
             return None
         contents = None
         try:
@@ -130,7 +130,7 @@ class Store:
                     return Claim(None, path)
                 if os.fstat(descriptor).st_nlink:
                     return Claim(descriptor, path)
-                os.close(descriptor)  # its owner released it after this process had opened it
+                os.close(descriptor)  # the owner has deleted the file of the claim since this process opened it: try again
         except (OSError, RefusedFolder):
             return Claim(None, path)
 

@@ -6,8 +6,8 @@
     print(small.shape, ndd.reductions.mean(small))
 
 Tensors and Batches are the values, operators are functions, readers are classes that are iterated, and random state is an object. Names,
-arguments and results are those of DALI's ``experimental.dynamic``; docs/pipelines_or_dynamic.md says what is better. Names are imported at
-their first use.
+arguments and results are those of DALI's ``experimental.dynamic``; docs/pipelines_or_dynamic.md lists the differences. Names are imported
+at their first use.
 
     capture.py  ``invariant``, for programs for DALI; captured loops are in ``imperative/captures.py``
     pytorch/    Nodes for torchdata

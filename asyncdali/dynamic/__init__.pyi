@@ -437,7 +437,8 @@ def nonsilent_region(input: _One, /, *, batch_size: None = None, device: _Where 
 def nonsilent_region(input: _Any, /, *, batch_size: int | None = None, device: _Where = None, cutoff_db: float | None = -60.0, exact: _Bool | None = False, reference_power: float | None = 0.0, reset_interval: int | None = 8192, window_length: int | None = 2048) -> tuple[_Batch, _Batch]:
     """The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
-    The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power."""
+    A window of `window_length` samples is silent if its mean power is below the cut-off: `cutoff_db` relative to the reference power.
+    The part begins with the first window that is not silent, and ends with the last one."""
 
 @overload
 def normalize(input: _One, /, *, batch_size: None = None, device: _Where = None, axes: int | Sequence[int] | None = None, axis_names: str | None = None, batch: _Bool | None = False, ddof: int | None = 0, dtype: _Type | None = DALIDataType.FLOAT, epsilon: float | None = 0.0, mean: float | _Tensor | np.ndarray[Any, Any] | None = None, scale: float | None = 1.0, shift: float | None = 0.0, stddev: float | _Tensor | np.ndarray[Any, Any] | None = None) -> _Tensor: ...

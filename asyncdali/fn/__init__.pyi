@@ -504,7 +504,8 @@ def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = None
 def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = -60.0, exact: bool | None = False, reference_power: float | None = 0.0, reset_interval: int | None = 8192, window_length: int | None = 2048, name: str | None = None, device: Literal["cpu", "gpu"] | None = None, preserve: bool | None = False, bytes_per_sample_hint: int | Sequence[int] | None = (0,)) -> list[DataNode]:
     """The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
-    The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
+    A window of `window_length` samples is silent if its mean power is below the cut-off: `cutoff_db` relative to the reference power.
+    The part begins with the first window that is not silent, and ends with the last one.
 
     - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64; dimensions: 1
     - Output 0 and further ones: type: INT32; dimensions: 0; layout: none

@@ -133,7 +133,7 @@ class DynamicReader(Restorable):
         return None if number == -1 else number
 
     def _sort(self, arguments: Mapping[str, object]) -> None:
-        """Arguments as constants and as data."""
+        """Divide the arguments into constants (`_constants`) and tensors (`_data`). Raises the errors of the constructor."""
         title = type(self).__name__
         for name, value in arguments.items():
             arg = self.function.arguments.get(name)
@@ -284,7 +284,7 @@ class DynamicReader(Restorable):
         return results(brick, [kind._of(samples) for samples in made])
 
     def _call_data(self, arguments: Mapping[str, object], size: int | None) -> dict[str, DynamicValue]:
-        """The data of the constructor and of a call. Sizes of Batches are checked."""
+        """The tensor arguments of the constructor and of a call, by name. ValueError for a Batch of another size than the call's."""
         data: dict[str, DynamicValue] = dict(self._data)
         for name, value in arguments.items():
             arg = self.function.arguments.get(name)
@@ -319,7 +319,7 @@ class DynamicReader(Restorable):
         return finished(brick, brick.run(engine, given, count, position))
 
     def _read_and_move(self, brick: Brick, data: Mapping[str, DynamicValue], count: int, engine: Any) -> list[Samples]:
-        """Read, and move the position behind the samples. An error of theirs moves the position, too; an interrupt does not."""
+        """Read, and move the position behind the samples. An error of the read moves the position, too; an interrupt does not."""
         position = self._position
         try:
             made = self._read(brick, data, position, count, engine)
@@ -332,7 +332,10 @@ class DynamicReader(Restorable):
     # --- epochs
 
     def _shard_samples(self, epochs: int) -> int:
-        """Samples of an epoch that begins after `epochs` others. As in DALI, finished epochs count which shard it is, not the position."""
+        """Number of samples of an epoch that begins after `epochs` others.
+
+        As in DALI, the number of finished epochs selects the shard; the position does not.
+        """
         order = self._operator.order
         return order.padded_shard_size if order.pad_last_batch else order.shard_size(epochs)
 
@@ -491,7 +494,7 @@ class ReaderEpoch:
         return self
 
     def _span(self) -> tuple[int, int]:
-        """Samples that are read and samples in all."""
+        """Number of samples of this epoch that were read, and number of all its samples."""
         if self._total >= 0:
             return self._done, self._total
         reader = self._reader
@@ -558,7 +561,7 @@ class ReaderEpoch:
         return made
 
     def _move(self, position: object, count: int) -> None:
-        """`count` samples are read."""
+        """Count `count` samples as read, and set the position behind them."""
         reader = self._reader
         self._done += count
         reader._position, reader._progress = position, (self._done, self._total)
@@ -593,7 +596,7 @@ class ReaderEpoch:
         return ahead.work
 
     def _begin_step(self, loop: CapturedLoop, work: DelayedCall, brick: Brick, engine: Any, position: Any, samples: int) -> None:
-        """The body of the loop begins; the next item, which is at `position`, is read ahead. The item of the body has `samples`."""
+        """Begin a step of the loop, whose item has `samples` samples, and read the next item ahead, which is at `position`."""
         reader, left, following = self._reader, self._total - self._done - samples, None
         count = self._count(left)
         if not count and loop.asked:  # the first item of the next epoch

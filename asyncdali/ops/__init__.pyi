@@ -678,7 +678,8 @@ class MultiPaste:
 class NonsilentRegion:
     """The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
-    The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
+    A window of `window_length` samples is silent if its mean power is below the cut-off: `cutoff_db` relative to the reference power.
+    The part begins with the first window that is not silent, and ends with the last one.
 
     - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64; dimensions: 1
     - Output 0 and further ones: type: INT32; dimensions: 0; layout: none

@@ -65,9 +65,9 @@ class Compilation:
         from ..compiled import cache, progress
 
         self.compiled = 0
-        """Kernels that were missing, and are compiled now."""
+        """Number of kernels that were missing from the cache and were compiled, here or by helpers."""
         self.seconds = 0.0
-        """How long that took."""
+        """Time that the compilation of these kernels took."""
         self._missed = cache.missed
         self._helpers = helpers or Helpers(operators)
         self._open = contextlib.ExitStack()
@@ -86,7 +86,7 @@ class Compilation:
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
-        """In the block, operators are made. At its end all kernels that were missing are compiled."""
+        """A context in which operators are made. When it ends, all kernels that they missed are compiled."""
         from ..compiled.step import collecting
 
         with collecting() as missing:
@@ -98,7 +98,8 @@ class Compilation:
         from ..compiled import waiting
         from ..compiled.step import collecting
 
-        left = sorted(self._missing(kernels), key=lambda kernel: -kernel.weight)  # the longest first: none is alone at the end
+        # The kernels that take longest come first. Otherwise one of them could start last, while the other processors have no work.
+        left = sorted(self._missing(kernels), key=lambda kernel: -kernel.weight)
         if not left:
             return
         began = time.perf_counter()
@@ -165,7 +166,7 @@ class Helpers:
         return len(self._operators)
 
     def miss(self) -> None:
-        """A kernel is not in the cache."""
+        """Count a kernel that is not in the cache; the second one starts the helpers."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
             for _ in range(self.wanted):
@@ -188,7 +189,7 @@ class Helpers:
         return described(self._operators)
 
     def close(self) -> None:
-        """Everything is compiled: end the helpers, whatever they are doing."""
+        """End the helpers, whatever they are doing. Called when everything is compiled."""
         processes, self._processes = self._processes, []
         for process in processes:
             process.kill()

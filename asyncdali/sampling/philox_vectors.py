@@ -30,7 +30,11 @@ _BLOCK_STRIDE = _ELEMENT_STRIDE * _ROWS // 4  # Blocks between two lanes.
 
 
 def philox_ir(builder: ir.IRBuilder, key: ir.Value, hi: ir.Value, lo: ir.Value, blocks: ir.Value) -> list[ir.Value]:
-    """The four words (in 64 bits) of blocks lo + `blocks` (a vector of int64) after counter hi:lo; scalars int64."""
+    """The four words of several blocks, as four vectors of 64-bit integers.
+
+    `key`, `hi`, `lo`: int64 scalars, the key and the counter (`hi` is its upper half). `blocks`: a vector of int64, the distances of the
+    blocks from that counter.
+    """
     count = blocks.type.count
 
     def number(value: int) -> ir.Value:
@@ -55,7 +59,7 @@ def philox_ir(builder: ir.IRBuilder, key: ir.Value, hi: ir.Value, lo: ir.Value, 
 
 
 def _rows_ir(builder: ir.IRBuilder, key: ir.Value, hi: ir.Value, lo: ir.Value, offset: ir.Value, more: int) -> list[list[ir.Value]]:
-    """For each of the four rows, `more` words of its elements, as int32."""
+    """`more` words of each element, as int32[8] vectors: one list for each of the four rows (row r has elements r, r + 4, ...)."""
     kind, narrow = ir.VectorType(I64, _LANES), ir.VectorType(I32, _LANES)
     first = builder.lshr(offset, I64(2))
 

@@ -60,7 +60,7 @@ def source_loop() -> SourceLoop:
     global _shared
     with _lock:
         if _shared is None or _shared[0] != os.getpid():
-            with uninterrupted():  # an interrupt would lose its thread and descriptors
+            with uninterrupted():  # an interrupt would leak the loop's thread and descriptors
                 _shared = (os.getpid(), SourceLoop())
         return _shared[1]
 
@@ -70,7 +70,7 @@ class _End:
 
 
 class _Exit:
-    """Returned by a coroutine that SystemExit or KeyboardInterrupt has left: leaving a task, they would end the event loop."""
+    """Returned by a coroutine that SystemExit or KeyboardInterrupt has ended. A task that raises such an error ends the event loop."""
 
     def __init__(self, error: BaseException):
         self.error = error
@@ -95,7 +95,8 @@ def _released(result: object) -> object:
 
 
 _callers: ContextVar[tuple[object, ...]] = ContextVar("asyncdali_callers", default=())
-"""In the running coroutine: the keys of the sources whose callback it is. If a source runs another pipeline, its key comes first."""
+"""Keys of the sources whose callbacks run in the current coroutine. A source that runs another pipeline comes before the sources of that
+pipeline."""
 
 
 class AwaitedPuller(AheadPuller):
@@ -109,7 +110,7 @@ class AwaitedPuller(AheadPuller):
         self._in_turn = asyncio.Lock()
         self._key_of_calls = object()
         self._partial: list[Any] = []
-        self._failed = False  # the source has failed for a sample of them
+        self._failed = False  # whether the source has failed for a sample in `_partial`
         self._kept: list[Any] = []  # a batch that arrived before it was requested
         self._ended_round: int | None = None  # the last round in which the source has ended
 
@@ -203,7 +204,8 @@ class AwaitedPuller(AheadPuller):
                 task.cancel()
             done = await asyncio.gather(*tasks, return_exceptions=True)
             ends = (k for k, one in enumerate(done) if isinstance(one, Exception) and is_end(one))
-            self.left_over = max(self.left_over, next(ends, 0))  # batches behind the end are asked for as well
+            # Later batches are requested concurrently. Their end is at sample 0, and must not replace the count of the incomplete batch.
+            self.left_over = max(self.left_over, next(ends, 0))
             try:
                 _raise_first(done)
             finally:

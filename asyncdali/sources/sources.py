@@ -185,7 +185,7 @@ class Sources:
     # --- pull
 
     def start(self) -> None:
-        """The first batches of an epoch will be requested: sources that work ahead begin."""
+        """Let sources that work ahead begin. Called before the first batch of an epoch is requested."""
         for puller in self.pullers:
             puller.start()
 
@@ -207,7 +207,7 @@ class Sources:
                 ask = partial(self._checked, index, k, puller)
                 self._held[k] = self.counters[k].pull(ask) if self.counters else ask()
             except StopIteration:
-                with uninterrupted():  # or the next call would ask the source behind its end
+                with uninterrupted():  # otherwise the next call would ask a source that has ended
                     self._held[k] = {}
                     self._stopped = True
                     puller.ended()
@@ -269,7 +269,7 @@ class Sources:
         return batches
 
     def commit(self, index: int) -> None:
-        """Iterations before `index` are queued: their batches are used, and the positions move.
+        """Move the positions past the iterations before `index`. These iterations are queued, so their batches are used.
 
         After an interrupt the next call repeats each step.
         """
@@ -281,13 +281,13 @@ class Sources:
             self._held, self._held_for = {}, None
 
     def drop(self) -> None:
-        """The batches for the next iteration will not be used."""
+        """Discard the batches that are held for the next iteration."""
         for puller in self.pullers:
             puller.drop()
         self._held, self._held_for, self._stopped = {}, None, False
 
     def settle(self) -> None:
-        """The consumer knows all errors and ends so far."""
+        """Note that the consumer has received all errors and ends so far."""
         for snapshots in self.stateful.values():
             snapshots.settle()
 

@@ -60,7 +60,9 @@ def ConstantNode(device: str | None, value: object, dtype: object, shape: object
     values, kind = constant_array(value, dtype, shape)
     axes = "" if layout is None else str(layout)
     if axes and len(axes) != values.ndim:
-        raise RuntimeError(f'Constant: The requested layout "{axes}" has {len(axes)} dimensions, the requested output shape {values.shape}')
+        raise RuntimeError(
+            f'Constant: The requested layout "{axes}" has {len(axes)} dimensions, the output shape {values.shape} has {values.ndim}'
+        )
     if make_node is None:  # no graph was defined in this process yet; importing the graph sets it
         importlib.import_module("asyncdali.graph")
     assert make_node is not None

@@ -83,7 +83,7 @@ def kind_of(value: object) -> InputKind | None:
 
 
 def raw(value: torch.Tensor) -> torch.Tensor:
-    """A tensor without its class of torchvision, and without a gradient."""
+    """The values of a tensor as a plain `torch.Tensor`: without torchvision's class, and without a gradient."""
     plain = value if type(value) is torch.Tensor else value.as_subclass(torch.Tensor)
     return plain.detach() if plain.requires_grad else plain
 
@@ -92,13 +92,16 @@ _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: t
 
 
 def moved(tensor: torch.Tensor, move: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """A tensor after a move of its elements. torch has few operations for large unsigned types, so their bits are moved as signed ones."""
+    """The result of `move`, a function that only rearranges elements (a flip, a turn).
+
+    torch has few operations for uint16, uint32 and uint64. Tensors of these types are rearranged as signed integers of the same size.
+    """
     signed = _SIGNED.get(tensor.dtype)
     return move(tensor) if signed is None else move(tensor.view(signed)).view(tensor.dtype)
 
 
 def wrapped(made: torch.Tensor, like: torch.Tensor, **metadata: object) -> torch.Tensor:
-    """A result with the class of its input; `metadata`: what has changed of that of boxes and points."""
+    """A result with the class of its input; `metadata`: the attributes of boxes and points that have changed, such as `canvas_size`."""
     if type(like) is torch.Tensor:
         return made
     module = tv_tensors()

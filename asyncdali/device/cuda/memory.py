@@ -69,7 +69,7 @@ class CudaEvent:
         return self._over
 
     def passed(self) -> None:
-        """The caller has waited for it with the driver, without an error."""
+        """Note that this event has completed: the caller has waited for the event through the driver, without an error."""
         self._over = True
 
     def when_done(self, call: Callable[[], None]) -> None:
@@ -198,18 +198,18 @@ class DeviceBuffer(BlockOwner):
         return self.size
 
     def passed(self, stream: int, event: CudaEvent) -> None:
-        """All work so far that uses the memory is before `event` of `stream`, so the pool need not record events for the readers."""
+        """Forget the readers: all their work so far is before `event` of `stream`. The pool need not record events for them."""
         self.readers = set()
         self._behind = [(stream, event)]
 
     def used(self, stream: int, event: CudaEvent) -> None:
-        """Another user of the memory, who is not in `readers`, has queued its work in `stream`, before `event`."""
+        """Note work of a user that is not in `readers`: it is queued in `stream`, before `event`."""
         if len(self._behind) >= _MANY:  # a buffer that lives long: forget completed events
             self._behind = [item for item in self._behind if not item[1].done()]
         self._behind.append((stream, event))
 
     def stream_is_behind(self) -> None:
-        """The stream of the buffer will wait for the events of the memory."""
+        """Forget the events of the memory, because the stream of the buffer waits for them."""
         self._behind = []
 
     def __del__(self) -> None:

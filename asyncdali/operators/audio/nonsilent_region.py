@@ -20,22 +20,25 @@ class NonsilentRegion(KernelOperator):
         name="nonsilent_region",
         doc="""The part of a signal that is not silent: first sample and length, INT32 scalars. Both are 0 if nothing is above the cut-off.
 
-        The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.""",
+        A window of `window_length` samples is silent if its mean power is below the cut-off: `cutoff_db` relative to the reference power.
+        The part begins with the first window that is not silent, and ends with the last one.""",
         accepts=(Input(SIGNAL_TYPES, name="sound", ranks=(1,), likely=DALIDataType.FLOAT),),
         gives=(Output(DALIDataType.INT32, 0, ""),),
         devices=("cpu", "gpu"),
         outputs=2,
         args=(
-            Arg("cutoff_db", "float", -60.0, "Signals below this are silent."),
+            Arg("cutoff_db", "float", -60.0, "The cut-off in dB; 0 dB is the reference power."),
             Arg(
-                "exact", "bool", False, """True: sums have FLOAT64. False: as in DALI, sums of FLOAT and of integers of 32 and 64 bits
-                are FLOAT. They keep the rounding errors of loud parts; sums of FLOAT signals up to the next reset.""",
+                "exact", "bool", False,
+                "True: sums have FLOAT64. False: as in DALI, sums of FLOAT and of integers of 32 and 64 bits are FLOAT. They keep the "
+                "rounding errors of loud parts; sums of FLOAT signals up to the next reset.",
                 only_here=True,
             ),
             Arg("reference_power", "float", 0.0, "The power at 0 dB; by default the largest averaged power of each sample."),
             Arg(
-                "reset_interval", "int", 8192, """Samples after which sums of float signals are recomputed, a multiple of the window;
-                -1: never. Sums of integers are never recomputed.""",
+                "reset_interval", "int", 8192,
+                "Samples after which sums of float signals are recomputed, a multiple of the window; -1: never. Sums of integers are "
+                "never recomputed.",
             ),
             Arg("window_length", "int", 2048, "Samples that are averaged; no more than the signal has."),
         ),

@@ -1,4 +1,5 @@
-"""The operators of conditionals: they split batches by a condition and merge them again, without copying a sample.
+"""The operators of conditionals: they split batches by a condition and merge them again, without copying a sample. A part of a batch has
+the samples of one branch. Parts are numbered from 0: for `if`, part 0 has the samples for which the condition is true.
 
 Samples keep their order. If the data has no memory yet (it is computed in the same segment), the parts are linked to it; see
 ``Batch.links``. On a GPU all data already has memory when it is planned: a part is a table of addresses.
@@ -92,7 +93,7 @@ def chosen_index(index: Batch, count: int) -> np.ndarray:
 
 
 def places_by_part(which: np.ndarray, count: int) -> list[np.ndarray]:
-    """The samples of each of `count` parts, in order. `which` has the part of each sample."""
+    """The samples of each of `count` parts, in order. `which` is the result of :meth:`_Dividing._which`."""
     order = np.argsort(which, kind="stable")
     return np.split(order, np.cumsum(np.bincount(which, minlength=count))[:-1])
 
@@ -139,14 +140,14 @@ def _all_or_each(reused: np.ndarray) -> bool | np.ndarray:
 
 
 class _Dividing(Operator):
-    """The common base of splits and merges. The argument `predicate` gives the part of each sample."""
+    """The common base of splits and merges. The argument `predicate` decides which part each sample belongs to."""
 
     on_cuda = True
     passes_on = True
     traits = Trait.HANDS_OUT_SAMPLES | Trait.SEES_EMPTY | Trait.PREDICATE_DECIDES
 
     def _which(self, arguments: Arguments) -> np.ndarray:
-        """The part of each sample, int64[samples]."""
+        """The number of the part that each sample belongs to, int64[samples]."""
         return 1 - truth(arguments.batch("predicate")).astype(np.int64)
 
     def _count(self) -> int:

@@ -54,7 +54,7 @@ class SelectMasks(Operator):
         inputs=(3, 3),
         input_names=("mask_ids", "polygons", "vertices"),
         outputs=2,
-        args=(Arg("reindex_masks", "bool", False, "Ids become their indices among the ids that are selected."),),
+        args=(Arg("reindex_masks", "bool", False, "Output polygons name a mask by its index in the first input, not by its id."),),
     )
 
     def __init__(self, spec: Spec, environment: Environment):

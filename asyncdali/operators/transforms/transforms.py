@@ -49,7 +49,7 @@ def _product(multiply: Any, second: np.ndarray, first: np.ndarray) -> np.ndarray
 
 
 def _multiply() -> Compiled:
-    """The compiled kernel. Called in ``build()``."""
+    """Compile the kernel that multiplies matrices, and return it. ``build()`` calls this function."""
     from .transforms_kernels import multiply
 
     multiply.compile()

@@ -107,7 +107,10 @@ class Producer:
     # --- queueing
 
     def start_with_one(self) -> None:
-        """At the start of an epoch, :meth:`schedule` queues one iteration instead of filling the queue: there is data for one."""
+        """Make the first :meth:`schedule` of an epoch queue one iteration instead of filling the queue.
+
+        For a program that feeds one batch at a time.
+        """
         if not self._started:
             self._kept, self._due, self._started = len(self.in_flight), self.launched, True
 

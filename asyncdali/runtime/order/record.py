@@ -62,12 +62,12 @@ class Record:
         self.index = index
         self.number = index  # number of the iteration, for operators and errors; an engine's records have another `index`
         self.given: Mapping[str, Any] | None = None  # in an engine: positions before the iteration, by operator
-        self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, if not the batch's
+        self.produced: dict[str, int] = {}  # in an engine, by operator: number of samples produced, if not one per sample of the batch
         self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
         self.batch_size = batch_size
         self.whole = 0  # number of samples of the whole iteration if only a part (`batch_size` samples) is made; 0: all are made
         self.first = 0  # the number in the iteration of the first sample that is made
-        self.careful = False  # in an engine: the steps of pixels run and are noted one by one, to find the step that ends the process
+        self.careful = False  # in an engine: run the steps of pixels one by one and report each, to find the step that crashes the process
         self.handed: tuple[int, int] | None = None  # range of the computed samples that is returned; None: all
         self.edges: list[Batch] = [None] * edge_count  # type: ignore[list-item]  # the scheduler starts a segment when its inputs are set
         self.fed: dict[str, Any] = {}  # batches of external inputs
@@ -75,17 +75,17 @@ class Record:
         self.workers = NO_WORKERS  # the worker processes that computed batches of sources
         self.place = (0, 0)  # epoch, and iteration in it
         self.positions: Mapping[str, Any] = {}  # positions of stateful operators after this iteration
-        self.before: Mapping[str, Any] | None = None  # their positions before it, set when a consumer takes it
+        self.before: Mapping[str, Any] | None = None  # operators' positions before this iteration; set when a consumer takes the record
         self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
-        self.engine = ""  # the engine that made a part of it
+        self.engine = ""  # name of the engine that computed the operators before the cut; "": no engine did
         self.choices: Mapping[str, ChosenWindows | Drawn] = NO_CHOICES  # draws and windows of operators planned in this process
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.kept: np.ndarray | None = None  # numbers of the samples that the outputs have, after others were dropped; None: all
         self.finished = False
-        self.awaited = False  # a caller waits for it, or has waited
-        self.let_go: Callable[[], None] | None = None  # the scheduler holds it back until this is called; None: it does not
+        self.awaited = False  # whether a caller waits for this iteration, or has waited
+        self.let_go: Callable[[], None] | None = None  # resumes the scheduler, which holds this iteration back; None: not held back
         self.weight = 0  # for statistics: number of iterations that this record stands for; 0: this iteration is not timed
         self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
         self.arrived = 0  # for statistics: when the consumer requested it
@@ -123,7 +123,9 @@ class Record:
         if finished:
             wake()
             return
-        self.awaited = True  # then `let_go` is read; the scheduler sets `let_go` and then reads `awaited`, so one of both sees the other
+        # This thread sets `awaited`, then reads `let_go`. The scheduler sets `let_go`, then reads `awaited`. So at least one of the two
+        # threads sees the other's value.
+        self.awaited = True
         if self.let_go is not None:
             self.let_go()
 
