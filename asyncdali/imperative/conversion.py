@@ -11,6 +11,7 @@ import numpy as np
 
 from ..batch import Batch as Samples
 from ..batch import from_numpy_dtype
+from ..compiled.addresses import address_of
 from ..errors import InputError
 from ..tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
 from ..tensors.lists import batch_of
@@ -68,7 +69,7 @@ def make_batch(data: Any, kind: object, where: object, layout: object, copy: boo
             items = list(data)
         except TypeError:
             raise InputError(f"a batch is a list of samples, an array or a Batch, got {_kind(data)}") from None
-        found = _listed(items, wanted)
+        found = _listed(items, wanted, copy)
         copy = False
     found = _as_asked(found, wanted, layout)
     if place is not None and place != found.device:
@@ -289,8 +290,8 @@ def _cut(samples: Samples, layout: str) -> Samples:
     return made
 
 
-def _listed(items: list[object], kind: DType | None) -> Batch:
-    """A batch of samples. Numbers of different types get a common one."""
+def _listed(items: list[object], kind: DType | None, copy: bool) -> Batch:
+    """A batch of samples. Numbers of different types get a common one. Without `copy`, the batch views arrays and Tensors on the CPU."""
     if not items:
         if kind is None:
             raise ValueError("an empty batch needs `dtype`")
@@ -300,7 +301,7 @@ def _listed(items: list[object], kind: DType | None) -> Batch:
     if any(item is None for item in items):
         raise TypeError(f"sample {next(k for k, item in enumerate(items) if item is None)} is None")
     if kind is None:
-        plain = _plain_arrays(items)
+        plain = _plain_arrays(items, copy)
         if plain is not None:
             return Batch._of(plain)
     tensors = [make_tensor(item, kind if not hasattr(item, "dtype") else None, None, None) for item in items]
@@ -309,18 +310,26 @@ def _listed(items: list[object], kind: DType | None) -> Batch:
     first = tensors[0]
     common = _common([item.dtype for item in tensors], items)
     layout = next((item.layout for item in tensors if item.layout), None) or ""
-    tensors = [_in_common(item, common).cpu() for item in tensors]
+    tensors = [_in_common(item, common) for item in tensors]
+    on_host = all(item._place == "cpu" for item in tensors)
+    tensors = tensors if on_host else [item.cpu() for item in tensors]
     ranks = {item.ndim for item in tensors}
     if len(ranks) > 1:
         raise RuntimeError(f"all samples of a batch must have the same number of dimensions, got {', '.join(map(str, sorted(ranks)))}")
     samples = [item._samples() for item in tensors]
     shapes = np.concatenate([item.shapes for item in samples])
-    info = [str(item.source_info[0]) if item.source_info else "" for item in samples]
-    made = gathered(shapes, samples[0].dtype, layout, [item.sample(0) for item in samples], "cpu", info if any(info) else None)
+    named = [str(item.source_info[0]) if item.source_info else "" for item in samples]
+    info = named if any(named) else None
+    if on_host and not copy and any(isinstance(item, DynamicValue) or one.reused for item, one in zip(items, samples, strict=True)):
+        made = Samples(shapes, samples[0].dtype, layout, np.concatenate([item.addresses for item in samples]), source_info=info)
+        made.owner = [item.memory_owner for item in samples]
+        made.reused = any(item.reused_memory is not False for item in samples)
+        return Batch._of(made)
+    made = gathered(shapes, samples[0].dtype, layout, [item.sample(0) for item in samples], "cpu", info)
     return Batch._of(made).to_device(first.device)
 
 
-def _plain_arrays(items: list[Any]) -> Samples | None:
+def _plain_arrays(items: list[Any], copy: bool) -> Samples | None:
     """Arrays of numpy with one type and rank, which are taken without making a Tensor of each."""
     first = items[0]
     if set(map(type, items)) != {np.ndarray} or first.dtype not in FROM_DTYPE:
@@ -328,7 +337,15 @@ def _plain_arrays(items: list[Any]) -> Samples | None:
     if any(item.dtype != first.dtype or item.ndim != first.ndim for item in items):
         return None
     shapes = np.array([item.shape for item in items], np.int64).reshape(len(items), first.ndim)
-    return gathered(shapes, from_numpy_dtype(first.dtype), "", items)
+    kind = from_numpy_dtype(first.dtype)
+    usable = [item.flags.c_contiguous and item.flags.writeable for item in items]
+    if copy or not any(usable):
+        return gathered(shapes, kind, "", items)
+    if not all(usable):
+        return None
+    made = Samples(shapes, kind, "", np.array(list(map(address_of, items)), np.int64), items)
+    made.reused = True
+    return made
 
 
 def _common(kinds: Sequence[DType], items: Sequence[object]) -> DType:

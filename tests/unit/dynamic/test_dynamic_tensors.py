@@ -101,6 +101,49 @@ def test_T3_torch_tensors_that_cannot_be_used() -> None:
                 ndd.as_tensor(data)
 
 
+def test_foreign_byte_order_is_converted_on_every_way_in() -> None:
+    big = np.array([1, 256, -3], ">i2")
+    assert np.asarray(ndd.as_tensor(big)).tolist() == np.asarray(ndd.cast(big, dtype=ndd.int32)).tolist() == [1, 256, -3]
+    assert numbers(ndd.batch([big, big])) == numbers(ndd.as_batch(np.stack([big, big]))) == [[1, 256, -3]] * 2
+    assert np.asarray(ndd.tensor([1, 1, 1]) + big).tolist() == [2, 257, -2]
+    assert np.asarray(ndd.as_tensor(np.array([1.5], ">f8"), dtype=ndd.float32)).tolist() == [1.5]
+
+
+def test_dlpack_is_asked_before_an_array() -> None:
+    class Both:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, **keywords: object) -> object:
+            return np.arange(3, dtype=np.int16).__dlpack__()
+
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            raise AssertionError
+
+    assert told(ndd.as_tensor(Both())) == ("i16", (3,), None)
+    assert told(ndd.as_batch([Both(), Both()])) == ("i16", [(3,), (3,)], None)
+
+
+def test_tensors_of_pipelines_are_taken_with_their_layout() -> None:
+    from asyncdali.tensors import TensorCPU, TensorListCPU
+
+    picture = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    assert told(ndd.as_tensor(TensorCPU(picture, "HWC"))) == ("u8", (2, 4, 3), "HWC")
+    assert told(ndd.as_batch(TensorListCPU([picture, picture[:1]], layout="HWC"))) == ("u8", [(2, 4, 3), (1, 4, 3)], "HWC")
+    assert told(ndd.as_batch([TensorCPU(picture, "HWC")] * 2)) == ("u8", [(2, 4, 3)] * 2, "HWC")
+
+
+def test_pictures_of_every_mode_have_channels() -> None:
+    image = pytest.importorskip("PIL.Image")
+    modes = {
+        "1": ("bool", 1), "L": ("u8", 1), "P": ("u8", 1), "LA": ("u8", 2), "RGB": ("u8", 3), "YCbCr": ("u8", 3), "RGBA": ("u8", 4),
+        "CMYK": ("u8", 4), "I": ("i32", 1), "F": ("f32", 1), "I;16": ("u16", 1),
+    }  # fmt: skip
+    for mode, (kind, channels) in modes.items():
+        for make in (ndd.tensor, ndd.as_tensor):
+            assert told(make(image.new(mode, (4, 3)))) == (kind, (3, 4, channels), "HWC"), mode
+
+
 def test_T4_strided_sources_are_copied() -> None:
     array = np.arange(24).reshape(4, 6)
     for data in (array[:, ::2], array.T, array[::-1], array[1:3, 2:5]):
@@ -130,6 +173,38 @@ def test_T5_views_and_copies() -> None:
     assert np.shares_memory(np.asarray(ndd.as_tensor(tensor)), np.asarray(tensor))
 
 
+def test_a_list_of_arrays_or_tensors_is_viewed_by_as_batch_and_copied_by_batch() -> None:
+    kinds = {
+        "arrays": (np.asarray, np.asarray), "results": (ndd.copy, ndd.copy), "views": (ndd.as_tensor, ndd.as_tensor),
+        "both": (ndd.copy, np.asarray),
+    }  # fmt: skip
+
+    def change(items: list[object]) -> None:
+        for item in items:
+            np.asarray(item)[0] = 9
+
+    for first, second in kinds.values():
+        items = [first(np.arange(3)), second(np.arange(2))]
+        shared, own = ndd.as_batch(items, layout="X"), ndd.batch(items, layout="X")
+        converted = ndd.cast(shared, dtype=ndd.int32)
+        change(items)
+        assert told(shared) == told(own) == ("i64", [(3,), (2,)], "X")
+        assert (numbers(shared), numbers(own), numbers(converted)) == ([[9, 1, 2], [9, 1]], [[0, 1, 2], [0, 1]], [[0, 1, 2], [0, 1]])
+        np.asarray(shared.tensors[1])[1] = 7
+        assert np.asarray(items[1])[1] == 7
+        assert numbers(ndd.cast(shared, dtype=ndd.int32)) == [[9, 1, 2], [9, 7]]
+    constant = np.arange(3)
+    constant.flags.writeable = False
+    mixed = [constant, np.arange(6)[::2], np.arange(3)]
+    shared = ndd.as_batch(mixed)
+    change([shared.tensors[0], shared.tensors[1], mixed[2]])
+    assert numbers(shared) == [[9, 1, 2], [9, 2, 4], [9, 1, 2]] and constant[0] == 0 == mixed[1][0]
+    with ndd.EvalMode.deferred:  # the memory is the program's, so the call runs at once
+        later = ndd.cast(ndd.as_batch(mixed), dtype=ndd.int32)
+        mixed[2][...] = 0
+        assert numbers(later)[2] == [9, 1, 2]
+
+
 def test_T6_layouts() -> None:
     assert ndd.tensor([1, 2], layout="X").layout == "X"
     assert ndd.tensor([1, 2], layout="").layout is None and ndd.tensor([1, 2]).layout is None
@@ -147,7 +222,9 @@ def test_T6_layouts() -> None:
     with ndd.EvalMode.deferred:
         later = ndd.tensor([1, 2], layout="A") + 1
         assert ndd.as_tensor(later, layout="C").layout == "C" and later.layout == "A"
-    assert ndd.as_batch(ndd.batch([[1, 2]]), layout="Q").layout == "Q"
+    old = ndd.batch([[1, 2]])
+    for make in (ndd.batch, ndd.as_batch):
+        assert make(old, layout="Q").layout == "Q" and old.layout is None
 
 
 def test_T7_stacking() -> None:
@@ -188,6 +265,16 @@ def test_B2_samples_have_one_type() -> None:
     for data in ([1, None], [ndd.batch([1])], [ndd.tensor(types.FLOAT), 1], *wide):
         with pytest.raises(TypeError):
             ndd.batch(data)
+
+
+def test_the_first_sample_decides_the_device() -> None:
+    there, here = ndd.tensor([1]).gpu(), ndd.tensor([2])
+    for samples, device in (([there, here], "gpu"), ([here, there], "cpu")):
+        for make in (ndd.batch, ndd.as_batch):
+            made = make(samples)
+            assert made.device == ndd.Device(device)
+            assert sorted(np.asarray(item.cpu()).item() for item in made.tensors) == [1, 2]
+    assert ndd.Batch.broadcast(3, 2, device="gpu").device == ndd.Device("gpu")
 
 
 def test_B3_the_first_letter_of_a_layout_is_dropped() -> None:
@@ -243,9 +330,11 @@ def test_B7_samples_are_views() -> None:
     assert told(batch.select(1)) == ("i32", (1,), "X")
     np.asarray(batch.tensors[1])[0] = 8
     assert numbers(batch)[1] == [8]
+    assert all(one is other for one, other in zip(batch, batch.tensors, strict=True))
     for index in (2, -3):
-        with pytest.raises(IndexError):
-            batch.tensors[index]
+        for wrong in (lambda: batch.tensors[index], lambda: batch.select(index)):  # noqa: B023
+            with pytest.raises(IndexError):
+                wrong()
 
 
 def test_B8_selections() -> None:
@@ -289,6 +378,9 @@ def test_B10_truth_and_membership() -> None:
             wrong()
     assert batch.tensors[0] in batch
     assert ndd.tensor(1) not in batch and ndd.batch([1]) not in batch
+    assert batch in [batch]
+    with pytest.raises(TypeError, match="truth value"):  # DALI: True
+        batch in [ndd.batch([5, 6])]  # noqa: B015
 
 
 def test_P2_copies_and_pickles() -> None:
@@ -304,7 +396,8 @@ def test_P2_copies_and_pickles() -> None:
     generator()
     for other in (copy.copy(generator), copy.deepcopy(generator), pickle.loads(pickle.dumps(generator))):
         assert other.state == generator.state and other() == ndd.random.RNG(state=generator.state)()
-    assert pickle.loads(pickle.dumps(generator.state)) == generator.state
+    for sent in (pickle.loads(pickle.dumps(generator.state)), copy.deepcopy(generator.state)):
+        assert sent == generator.state and ndd.random.RNG(state=sent)() == ndd.random.RNG(state=generator.state)()
     assert pickle.loads(pickle.dumps(ndd.float32)) is ndd.float32
     for thing in (ndd.Device("cpu"), ndd.EvalMode.deferred, ndd.resize, ndd.reductions.sum):
         assert pickle.loads(pickle.dumps(thing)) == thing
