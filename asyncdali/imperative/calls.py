@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch as Samples
-from ..errors import InputError
+from ..errors import InputError, call_error
 from ..operators.accepts import declared
 from ..operators.base import REQUIRED, Arg, Schema
 from ..operators.expressions.types import SIGNED, UNSIGNED
@@ -453,10 +453,20 @@ def is_external(value: DynamicValue) -> bool:
     return value._held is not None and value._held.reused_memory is not False
 
 
+def _check_ranks(brick: Brick, given: Sequence[KnownOutput]) -> None:
+    """The operator's error if it has no layout for the number of dimensions of an input without layout. It needs no samples."""
+    for position, item in enumerate(given if brick.schema.accepts else ()):
+        if item.ndim is not None and item.layout == "":
+            refusal = declared(brick.schema.accepts, position).refusal_of_layout(position, item)
+            if refusal:
+                raise call_error(brick.path, brick.schema.name, InputError(refusal))
+
+
 def _known_outputs(brick: Brick, inputs: Sequence[DynamicValue], count: int | None) -> list[KnownOutput]:
     """The facts about the outputs that the operator's declaration tells without computing."""
     known = [KnownOutput(device=brick.output_device, count=count) for _ in brick.plan.outputs]
     given: list[Any] = [value._known() for value in inputs]
+    _check_ranks(brick, given)
     if not brick.schema.gives or any(None in (item.dtype, item.ndim, item.layout) for item in given):
         return known
     for k, output in enumerate(known):
@@ -473,8 +483,15 @@ def _later(brick: Brick, kind: type[DynamicValue], compute: Callable[[], list[Sa
 
 
 def moved(value: Held, wanted: Device) -> Held:
-    """A copy of a value on a device."""
-    return type(value)._of(moved_samples(value._samples(), place_of(wanted)))
+    """A copy of a value on a device, made in the current mode."""
+    place = place_of(wanted)
+    if EvalMode.current() is not EvalMode.deferred or is_external(value):
+        return type(value)._of(moved_samples(value._samples(), place))
+    known = value._known()
+    there = KnownOutput(known.dtype, known.ndim, known.layout, place, count=known.count)
+    work = DelayedCall(lambda: [moved_samples(value._samples(), place)], [there], users_line())
+    EvalContext.current().waits(work)
+    return type(value)._later(work, 0)
 
 
 def moved_samples(samples: Samples, place: str) -> Samples:

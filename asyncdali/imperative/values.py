@@ -125,12 +125,12 @@ class DynamicValue:
         """The facts that are known without computing."""
         held = self._held
         if held is not None:
-            return KnownOutput(held.dtype, held.ndim, held.layout, held.device, len(held.shapes))
+            return KnownOutput(held.dtype, held.ndim, held.layout, held.device, count=len(held.shapes))
         assert self._work is not None
         known = self._work.declared[self._number]
         if self._view_layout is None:
             return known
-        return KnownOutput(known.dtype, known.ndim, self._view_layout, known.device, known.count)
+        return KnownOutput(known.dtype, known.ndim, self._view_layout, known.device, count=known.count)
 
     @property
     def _place(self) -> str:

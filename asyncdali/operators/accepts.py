@@ -133,7 +133,7 @@ class Input:
 
     def refusal(self, position: int, batch: Batch, first: Batch) -> str:
         """Why `batch` is not accepted at `position`; "" if it is accepted. `first` is the first input."""
-        own = self._type(position, batch) or self._rank(position, batch) or self._layout(position, batch)
+        own = self._type(position, batch) or self._rank(position, batch) or self.refusal_of_layout(position, batch)
         return own or self._like(position, batch, first)
 
     def _type(self, position: int, batch: Batch) -> str:
@@ -149,7 +149,8 @@ class Input:
         layout = f' (layout "{batch.layout}")' if batch.layout else ""
         return f"Input {position} ({self.name}) has {batch.ndim} dimensions{layout}; supported are: {allowed}."
 
-    def _layout(self, position: int, batch: Batch) -> str:
+    def refusal_of_layout(self, position: int, batch: Any) -> str:
+        """Why the layout of `batch`, or its absence, is not accepted; "" if it is. Reads ``batch.layout`` and ``batch.ndim`` only."""
         layouts = self.layouts
         if batch.layout:
             if layouts.test(batch.layout):

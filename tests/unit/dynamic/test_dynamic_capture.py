@@ -243,6 +243,16 @@ def test_K1_a_loop_without_calls_warns(files):
 # --- K2, K3, K9
 
 
+def test_texts_in_a_captured_loop_are_those_of_the_plain_loop(files):
+    def texts(capture):
+        loop = ndd.readers.File(files=files[:4]).next_epoch(batch_size=2, capture=capture)
+        return [repr(value) for _, labels in loop for value in (labels, labels + 1, (labels + 1).tensors[0])]
+
+    found = texts(True)
+    assert found == texts(False)
+    assert [text.partition("(")[0] for text in found[:3]] == ["Batch", "Batch", "Tensor"]
+
+
 def test_K2_nothing_has_to_be_constant_or_marked(files):
     """Constants from anywhere, arrays, functions, and arguments that differ."""
     table = {"size": [9, 8]}

@@ -83,6 +83,27 @@ def test_results_equal_those_of_the_cpu(cuda, name):
     assert cuda.calls["copy"]
 
 
+def test_the_device_without_a_block_is_the_gpu(cuda):
+    assert ndd.Device.current() == ndd.Device("gpu:0")
+    with ndd.Device("cpu") as device:
+        assert ndd.Device.current() == device == ndd.Device.CPU
+
+
+def test_two_gpus_in_one_call_are_refused(monkeypatch):
+    use(StandIn(devices=2), monkeypatch)
+    monkeypatch.setattr(gpu_calls, "_engines", {})
+    devices.forget()
+    try:
+        here, there = (ndd.tensor(PICTURES[0], layout="HWC").to_device(name) for name in ("gpu:0", "gpu:1"))
+        for wrong in (lambda: ndd.cat(here, there), lambda: here + there):
+            with pytest.raises(RuntimeError, match="several GPUs"):
+                wrong()
+    finally:
+        for engine in gpu_calls._engines.values():
+            engine.engine.close()
+        devices.forget()
+
+
 def test_inputs_move_to_the_device_of_the_call(cuda):
     x = ndd.tensor(PICTURES[0], layout="HWC")
     made = ndd.flip(x, device="gpu")

@@ -103,6 +103,19 @@ def test_O6_layouts() -> None:
             ndd.brightness(plain, brightness_shift=ndd.tensor(0.5)).evaluate()
 
 
+def test_every_mode_refuses_an_input_without_a_possible_layout_at_the_call() -> None:
+    plain = ndd.copy(ndd.tensor([[1.0, 2.0]]))
+    for mode in ndd.EvalMode:
+        with mode:
+            for value in (plain, plain + 1, ndd.batch([[1.0], [2.0]])):
+                with pytest.raises(ValueError, match=r"ndd\.flip: The number of dimensions"):
+                    ndd.flip(value)
+    with ndd.EvalMode.deferred:
+        later = ndd.flip(ndd.copy(ndd.tensor(PICTURES[0], layout="ABC")))  # as in DALI, the call raises at its read
+    with pytest.raises(ValueError, match="layout"):
+        later.evaluate()
+
+
 def test_O7_results() -> None:
     picture = ndd.copy(ndd.tensor(PICTURES[0]))  # memory of our own
     boxes, labels = np.array([[0.1, 0.1, 0.5, 0.5]], np.float32), np.array([1], np.int32)
@@ -134,6 +147,23 @@ def test_O8_devices() -> None:
         with pytest.raises(ValueError):
             wrong()
     assert (picture.gpu() + 1).device == ndd.Device("gpu")
+
+
+def test_data_moves_to_the_device_of_an_argument_or_of_the_call() -> None:
+    picture = ndd.tensor(PICTURES[0])
+    assert same(ndd.rotate(picture, angle=ndd.tensor(5.0).gpu()), ndd.rotate(picture, angle=5.0))
+    assert ndd.cat(picture, picture.gpu()).device == ndd.Device("gpu") == ndd.flip(picture, device=ndd.Device("gpu")).device
+    with ndd.Device("gpu"):  # inputs and `device` decide
+        assert ndd.flip(picture).device == ndd.zeros(shape=[1]).device == ndd.Device("cpu")
+
+
+def test_operators_that_are_dalis_for_gpus_only_work_on_the_cpu() -> None:
+    picture = ndd.tensor(PICTURES[0], layout="HWC")
+    calls = (ndd.experimental.dilate, ndd.experimental.erode, ndd.experimental.median_blur, ndd.jitter,
+             lambda value, **where: ndd.experimental.resize(value, size=[3, 4], **where))  # fmt: skip
+    for call in calls:
+        assert call(picture).device == ndd.Device("cpu")
+        assert call(picture, device="gpu").device == call(picture.gpu()).device == ndd.Device("gpu")
 
 
 def test_O9_bricks_are_bounded_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import pickle
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -111,6 +113,17 @@ def test_Y7_devices_as_contexts() -> None:
         assert mode is ndd.EvalMode.deferred
 
 
+def test_the_device_of_a_block_is_that_of_its_thread() -> None:
+    seen: list[ndd.Device] = []
+    outside = ndd.Device.current()
+    with ndd.Device("gpu" if outside == ndd.Device.CPU else "cpu") as inside:
+        thread = threading.Thread(target=lambda: seen.append(ndd.Device.current()))
+        thread.start()
+        thread.join(30)
+        assert ndd.Device.current() == inside != outside
+    assert seen == [outside]
+
+
 def test_Y8_tensors_of_enumerations() -> None:
     for value, kind in ((types.FLOAT, ndd.DataType), (types.RGB, ndd.ImageType), (types.INTERP_LINEAR, ndd.InterpType)):
         tensor = ndd.tensor(value)
@@ -153,6 +166,26 @@ def test_I1_indexing_is_that_of_numpy() -> None:
     assert not np.shares_memory(np.asarray(tensor[1:3]), np.asarray(tensor))
 
 
+def test_slices_of_slices_are_those_of_numpy() -> None:
+    rng = random.Random(7)
+    for _ in range(200):
+        array = np.arange(120).reshape(4, 5, 6)
+        tensor = ndd.tensor(array)
+        for _ in range(rng.randint(2, 4)):
+            if 0 in array.shape:
+                break  # it has no index
+            key = random_key(rng, array.shape)
+            array, tensor = array[key], tensor[key]
+        assert np.array_equal(np.asarray(tensor), array) and tensor.shape == array.shape
+
+
+def test_bounds_of_slices_may_be_tensors_and_one_ellipsis_is_allowed() -> None:
+    tensor = ndd.tensor(np.arange(20).reshape(4, 5))
+    assert listed(tensor[ndd.tensor(1) : ndd.tensor(4) : ndd.tensor(2), ..., ndd.uint8(3)]) == [8, 18]
+    with pytest.raises(ValueError, match="ellipsis"):
+        tensor[..., ...]
+
+
 def test_I2_errors_of_indices() -> None:
     tensor = ndd.tensor([1, 2, 3])
     with pytest.raises(ValueError, match="indices"):
@@ -160,10 +193,12 @@ def test_I2_errors_of_indices() -> None:
     for mode in ndd.EvalMode:
         with mode:
             for wrong in (3, -4):
-                with pytest.raises(IndexError):
-                    tensor[wrong].evaluate()
-            with pytest.raises(ValueError):
-                tensor[::0].evaluate()
+                for read in (lambda value: value.evaluate(), lambda value: value.shape, np.asarray):
+                    with pytest.raises(IndexError):
+                        read(tensor[wrong])
+            for read in (lambda value: value.evaluate(), lambda value: value.shape, np.asarray):
+                with pytest.raises(ValueError):
+                    read(tensor[::0])
 
 
 def test_I3_empty_ranges_with_steps() -> None:
@@ -216,6 +251,8 @@ def test_I8_slices_inside_of_samples() -> None:
     assert [listed(item) for item in batch.slice[2:]] == [[3], []]
     with pytest.raises(ValueError):
         batch.slice[ndd.batch([0])]
+    whole = ndd.batch([[0, 1, 2, 3], [4, 5, 6, 7]])
+    assert [listed(item) for item in whole.slice[ndd.batch([0, 3]) : ndd.batch([4, 0]) : ndd.batch([2, -1])]] == [[0, 2], [7, 6, 5]]
     with pytest.raises((IndexError, RuntimeError)):
         batch.slice[2].evaluate()
 
@@ -306,6 +343,28 @@ def test_A1_operators() -> None:
             wrong()
 
 
+OPERATORS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
+    "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sign", OPERATORS)
+def test_every_operator_takes_every_kind_of_operand_on_both_sides(sign: str) -> None:
+    operate, left, right = OPERATORS[sign], [7, 2, 5], [2, 3, 5]
+    expected = operate(np.array(left), np.array(right))
+    for other in (right, tuple(right), np.array(right, np.int32), ndd.tensor(right)):
+        assert np.allclose(listed(operate(ndd.tensor(left), other)), expected)
+        assert np.allclose([listed(item) for item in operate(ndd.batch([left, left]), other)], [expected] * 2)
+    for other in (left, tuple(left)):
+        assert np.allclose(listed(operate(other, ndd.tensor(right))), expected)
+        assert np.allclose([listed(item) for item in operate(other, ndd.batch([right, right]))], [expected] * 2)
+    for number in (2, 3):
+        assert np.allclose(listed(operate(number, ndd.tensor(right))), operate(number, np.array(right)))
+        assert np.allclose(listed(operate(ndd.tensor(left), number)), operate(np.array(left), number))
+
+
 def test_A2_promotion() -> None:
     for left, right in itertools.product(KINDS, KINDS):
         found = ndd.tensor([1], dtype=getattr(ndd, left)) * ndd.tensor([1], dtype=getattr(ndd, right))
@@ -374,6 +433,7 @@ def test_A8_truth_and_numbers() -> None:
     for wrong in (lambda: bool(ndd.tensor([1, 2])), lambda: int(ndd.tensor([1, 2])), lambda: bool(ndd.tensor([]))):
         with pytest.raises(ValueError):
             wrong()
+    assert ndd.tensor(3) in [1, 3] and ndd.tensor(3) not in [1, 2]  # DALI: True for both
     with pytest.raises(TypeError):
         bool(ndd.batch([1]))
 
@@ -388,6 +448,16 @@ def test_A9_arrays_on_the_left() -> None:
         assert [np.asarray(sample).tolist() for sample in found.tensors] == [(left - np.array(row)).tolist() for row in ([1, 2], [3, 4])]
     with pytest.raises(TypeError):
         np.sqrt(ndd.batch([1.0]))
+
+
+def test_torch_tensors_on_the_left_give_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = ndd.tensor([1, 2])
+    for found, expected in ((torch.tensor([5, 2]) - tensor, [4, 0]), (torch.tensor(2) * tensor, [2, 4]),
+                            (torch.tensor([1, 1]) < tensor, [False, True])):  # fmt: skip
+        assert isinstance(found, ndd.Tensor) and listed(found) == expected
+    found = torch.tensor([5, 2]) - ndd.batch([[1, 2]])
+    assert isinstance(found, ndd.Batch) and listed(found.tensors[0]) == [4, 0]
 
 
 def test_A10_what_is_no_number() -> None:
@@ -418,6 +488,19 @@ def test_A11_functions() -> None:
     assert ndd.math.fpow(2, 3).dtype is ndd.float32 and np.isclose(ndd.math.atan2(1.0, 1.0).item(), np.pi / 4)
 
 
+def test_functions_with_bounded_domains_and_with_two_operands() -> None:
+    for name, numpys in (("asin", "arcsin"), ("acos", "arccos"), ("atanh", "arctanh")):
+        function = getattr(ndd.math, name)
+        assert function(ndd.tensor([0])).dtype is ndd.float32
+        found = function(ndd.float64([0.5, -0.25]))
+        assert found.dtype is ndd.float64 and np.allclose(listed(found), getattr(np, numpys)(np.array([0.5, -0.25])))
+    assert told(ndd.math.pow(2.0, [3, 1])) == ("f32", (2,), None) and listed(ndd.math.pow(2.0, [3, 1])) == [8, 2]
+    assert told(ndd.math.fpow(ndd.float64([4]), 0.5)) == ("f64", (1,), None)
+    assert np.allclose(listed(ndd.math.atan2([1.0, -1.0], ndd.tensor([0.0, -1.0]))), np.arctan2([1.0, -1.0], [0.0, -1.0]))
+    assert ndd.math.min(ndd.int8([3]), ndd.int8([2])).dtype is ndd.int8 and ndd.math.fabs(ndd.int8([-3])).dtype is ndd.float32
+    assert [listed(item) for item in ndd.math.max(ndd.batch([[1, 5], [2]]), 3)] == [[3, 5], [3]]
+
+
 # ------------------------------------------------------------------------------------------------------------ conversion
 
 
@@ -438,6 +521,24 @@ def test_M4_dlpack() -> None:
     assert not np.shares_memory(np.from_dlpack(tensor, copy=True), np.asarray(tensor))
     assert tensor.__dlpack__(max_version=(1, 0)) is not None and tensor.__dlpack__(copy=False, dl_device=(1, 0)) is not None
     assert not hasattr(tensor, "__cuda_array_interface__")
+
+
+def test_torch_takes_memory_by_dlpack() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = ndd.tensor([1, 2])
+    torch.from_dlpack(tensor)[0] = 7
+    assert listed(tensor) == [7, 2]
+    assert torch.from_dlpack(ndd.tensor([True, False])).tolist() == [True, False] and torch.from_dlpack(ndd.tensor(3)).item() == 3
+    assert torch.from_dlpack(ndd.tensor(np.zeros((0, 3)))).shape == (0, 3)
+    with pytest.raises(TypeError, match="DataType"):
+        np.from_dlpack(ndd.tensor(types.FLOAT))
+
+
+def test_every_type_is_one_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    for name in (*KINDS, "float16"):
+        found = ndd.tensor([1, 0], dtype=getattr(ndd, name)).torch()
+        assert found.dtype is getattr(torch, name) and found.tolist() == [1, 0]
 
 
 def test_M5_torch() -> None:
@@ -461,6 +562,24 @@ def test_M6_moves() -> None:
         assert there.device == ndd.Device("gpu") and there.gpu() is there and told(there.cpu()) == told(value)
     tensor = ndd.tensor([1, 2])
     assert not np.shares_memory(np.asarray(tensor.to_device("cpu", force_copy=True)), np.asarray(tensor))
+
+
+def test_moves_are_made_in_the_current_mode() -> None:
+    array = np.array([1, 2])
+    for mode in ndd.EvalMode:
+        with mode:
+            value = ndd.copy(ndd.tensor(array)) + 1
+            for made, device in ((value.to_device("cpu", force_copy=True), "cpu"), (value.gpu(), "gpu")):
+                assert (made._work is not None) == (mode is ndd.EvalMode.deferred)
+                assert (made.dtype, made.device, made.ndim) == (value.dtype, ndd.Device(device), 1)
+                assert listed(made.cpu()) == [2, 3] and made.shape == (2,)
+    with ndd.EvalMode.deferred:
+        wrong = ndd.crop(ndd.copy(ndd.tensor(np.zeros((2, 2, 3), np.uint8))), crop=(9, 9)).gpu()
+        outside = ndd.as_tensor(array).gpu()  # memory of the program is read at once
+        array[...] = 0
+    assert listed(outside.cpu()) == [1, 2]
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        wrong.evaluate()
 
 
 def test_notebooks_show_values() -> None:
