@@ -236,25 +236,33 @@ def _of_picture(data: object) -> Samples | None:
 
 def _foreign(data: object, kind: DType | None) -> Samples:
     """An array of another library, or a sequence."""
-    if type(data).__module__.partition(".")[0] == "torch":
-        _check_torch(data)
     if hasattr(data, "__dlpack_device__"):
-        if Device.type_from_dlpack(int(data.__dlpack_device__()[0])) == "gpu":
+        array = _array_over(data)
+        if array is None:
             from .cuda import imported
 
             return imported(data)
-        from ..tensors.dlpack import from_dlpack
-
-        try:
-            return _of_array(from_dlpack(data))
-        except (BufferError, RuntimeError) as error:
-            raise InputError(f"the data of a {type(data).__name__} cannot be used: {error}") from None
+        return _of_array(array)
     if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
         return _of_array(np.asarray(data))
     if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, dict)):
         return _of_python([*data], kind)  # type: ignore[misc]  # deque, UserList
     hint = "; numpy.frombuffer(data, numpy.uint8) is an array over bytes" if isinstance(data, bytes) else ""
     raise InputError(f"expected an array, numbers, a PIL picture or a Tensor, got {_kind(data)}{hint}")
+
+
+def _array_over(data: Any) -> np.ndarray | None:
+    """An array over the memory of an array of another library, by DLPack; None if the memory is a GPU's."""
+    if type(data).__module__.partition(".")[0] == "torch":
+        _check_torch(data)
+    if Device.type_from_dlpack(int(data.__dlpack_device__()[0])) == "gpu":
+        return None
+    from ..tensors.dlpack import from_dlpack
+
+    try:
+        return from_dlpack(data)
+    except (BufferError, RuntimeError) as error:
+        raise InputError(f"the data of a {type(data).__name__} cannot be used: {error}") from None
 
 
 def _kind(data: object) -> str:
@@ -301,7 +309,7 @@ def _listed(items: list[object], kind: DType | None, copy: bool) -> Batch:
     if any(item is None for item in items):
         raise TypeError(f"sample {next(k for k, item in enumerate(items) if item is None)} is None")
     if kind is None:
-        plain = _plain_arrays(items, copy)
+        plain = _plain_arrays(_arrays_over(items), copy)
         if plain is not None:
             return Batch._of(plain)
     tensors = [make_tensor(item, kind if not hasattr(item, "dtype") else None, None, None) for item in items]
@@ -329,7 +337,16 @@ def _listed(items: list[object], kind: DType | None, copy: bool) -> Batch:
     return Batch._of(made).to_device(first.device)
 
 
-def _plain_arrays(items: list[Any], copy: bool) -> Samples | None:
+def _arrays_over(items: list[Any]) -> Sequence[Any]:
+    """Arrays over the memory of samples of one other library with DLPack; `items` if the samples are something else, or on a GPU."""
+    (kind, *others) = set(map(type, items))
+    if others or issubclass(kind, (np.ndarray, DynamicValue, TensorCPU, TensorGPU)) or not hasattr(kind, "__dlpack_device__"):
+        return items
+    arrays = [_array_over(item) for item in items]
+    return items if any(array is None for array in arrays) else arrays
+
+
+def _plain_arrays(items: Sequence[Any], copy: bool) -> Samples | None:
     """Arrays of numpy with one type and rank, which are taken without making a Tensor of each."""
     first = items[0]
     if set(map(type, items)) != {np.ndarray} or first.dtype not in FROM_DTYPE:
@@ -343,7 +360,7 @@ def _plain_arrays(items: list[Any], copy: bool) -> Samples | None:
         return gathered(shapes, kind, "", items)
     if not all(usable):
         return None
-    made = Samples(shapes, kind, "", np.array(list(map(address_of, items)), np.int64), items)
+    made = Samples(shapes, kind, "", np.array(list(map(address_of, items)), np.int64), list(items))
     made.reused = True
     return made
 

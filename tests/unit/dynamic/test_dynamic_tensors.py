@@ -298,6 +298,23 @@ def test_B4_samples_of_another_library() -> None:
     assert told(batch) == ("i64", [(3,), (2,)], None) and numbers(batch) == [[0, 1, 2], [0, 1]]
 
 
+def test_lists_of_torch_tensors_are_viewed() -> None:
+    torch = pytest.importorskip("torch")
+    samples = [torch.arange(3), torch.arange(2)]
+    shared, own = ndd.as_batch(samples), ndd.batch(samples)
+    samples[1][0] = 9
+    assert told(shared) == told(own) == ("i64", [(3,), (2,)], None)
+    assert numbers(shared) == [[0, 1, 2], [9, 1]] and numbers(own) == [[0, 1, 2], [0, 1]]
+    del samples
+    assert numbers(shared) == [[0, 1, 2], [9, 1]]
+    assert numbers(ndd.as_batch([torch.arange(4)[::2], torch.arange(2)])) == [[0, 2], [0, 1]]
+    assert ndd.as_batch([torch.zeros(1), torch.zeros(1, dtype=torch.int32)]).dtype is ndd.float64
+    assert ndd.as_batch([torch.zeros(1), torch.ones(2)], dtype=ndd.int16).dtype is ndd.int16
+    for wrong, hint in ((torch.zeros(2, requires_grad=True), "detach"), (torch.zeros(2, dtype=torch.bfloat16), "bfloat16")):
+        with pytest.raises(TypeError, match=hint):
+            ndd.as_batch([torch.zeros(2), wrong])
+
+
 def test_B5_broadcast() -> None:
     batch = ndd.Batch.broadcast(ndd.tensor([1, 2], layout="X"), 3)
     assert told(batch) == ("i32", [(2,)] * 3, "X") and numbers(batch) == [[1, 2]] * 3
