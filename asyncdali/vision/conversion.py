@@ -152,7 +152,7 @@ def to_pil_image(inpt: object = None, mode: str | None = None, input_layout: str
 
     Args:
         inpt: a tensor [channels, height, width] or [height, width], or an array [height, width, channels] or [height, width].
-            Tensors of floats have values from 0 to 1. Floats are multiplied by 255 unless `mode` is "F".
+            Floats have values from 0 to 1 and are multiplied by 255, unless `mode` is "F".
         mode: PIL's mode; by default it follows from channels and element type.
         input_layout: "CHW" or "HWC": the axes of a tensor.
 
@@ -165,21 +165,19 @@ def to_pil_image(inpt: object = None, mode: str | None = None, input_layout: str
         raise ValueError(f"input_layout is 'CHW' or 'HWC', got {input_layout!r}")
     if isinstance(value, torch.Tensor):
         plain = raw(value).cpu()
-        if plain.ndim not in (2, 3):
-            raise ValueError(f"to_pil_image takes tensors of two or three dimensions, got shape {tuple(plain.shape)}")
-        if plain.is_floating_point() and mode != "F":
-            plain = (plain.float() * 255).to(torch.uint8)
-        elif plain.dtype == torch.bool:
-            plain = plain.to(torch.uint8) * 255
-        pixels = plain.numpy() if plain.dtype != torch.bfloat16 else plain.float().numpy()
+        pixels = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
         if pixels.ndim == 3 and input_layout == "CHW":
             pixels = pixels.transpose(1, 2, 0)
     elif isinstance(value, np.ndarray):
         pixels = value
-        if pixels.ndim not in (2, 3):
-            raise ValueError(f"to_pil_image takes arrays of two or three dimensions, got shape {pixels.shape}")
     else:
         raise TypeError(f"to_pil_image takes a tensor or an array, got {described(value)}")
+    if pixels.ndim not in (2, 3):
+        raise ValueError(f"to_pil_image takes tensors and arrays of two or three dimensions, got shape {tuple(value.shape)}")
+    if pixels.dtype.kind == "f" and mode != "F":
+        pixels = np.multiply(pixels, 255, dtype=np.result_type(pixels, np.float32)).astype(np.uint8)
+    elif pixels.dtype == bool:
+        pixels = pixels.astype(np.uint8) * 255
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     channels = pixels.shape[-1]
     if channels > 4:

@@ -129,6 +129,25 @@ def test_W2_functions_of_users_get_tensors_of_dynamic_mode():
 # --- classes and Compose
 
 
+def test_data_of_users_is_checked():
+    class FewRows(O.DataValidateRule):
+        @classmethod
+        def verify(cls, data):
+            if len(data) != 4:
+                raise ValueError("height, width, channels and data are expected")
+
+    class Refused(O.DataValidateRule):
+        @classmethod
+        def verify(cls, data):
+            raise ValueError("the data is refused")
+
+    checked = type("Checked", (Half,), {"input_rules": (FewRows,)})
+    refused = type("Checked", (Half,), {"input_rules": (FewRows, Refused)})
+    assert T.Compose([checked(5)])(picture()).size == (WIDTH // 2, HEIGHT // 2)
+    with pytest.raises(ValueError, match="the data is refused"):
+        T.Compose([refused(5)])(picture())
+
+
 def test_V1_classes_are_called_by_themselves_and_show_their_parameters():
     assert T.Resize(15)(picture()).size == (20, 15)
     assert T.CenterCrop((10, 12))(tensor()).shape == (3, 10, 12)
@@ -264,6 +283,10 @@ WRONG = [
     (T.RandomResizedCrop, (0,), ValueError), (T.RandomResizedCrop, ("a",), TypeError), (T.RandomResizedCrop, (5, (2, 1)), ValueError),
     (T.RandomResizedCrop, (5, 1), TypeError), (T.RandomResizedCrop, (5, (0.1, 1), (0, 1)), ValueError),
     (T.RandomResizedCrop, (5, (0.1, 1), (1, 2), I.BOX), NotImplementedError), (T.CenterCrop, (3, "x"), ValueError),
+    (T.Resize, (5, I.HAMMING), NotImplementedError), (T.Resize, (5, PIL.Image.Resampling.BOX), NotImplementedError),
+    (T.Resize, (-1,), ValueError), (T.Resize, (True,), ValueError), (T.CenterCrop, (-2,), ValueError), (T.Pad, (True,), TypeError),
+    (T.ColorJitter, (0, -1), ValueError), (T.ColorJitter, (0, 0, -1), ValueError), (T.ColorJitter, (0, 0, 0, None), ValueError),
+    (T.RandomHorizontalFlip, (0.5, "x"), ValueError), (T.RandomVerticalFlip, (-0.1,), ValueError), (T.ToPureTensor, ("x",), ValueError),
 ]  # fmt: skip
 
 
@@ -347,7 +370,23 @@ def test_V10_kinds_of_inputs():
         F.hflip(tensor(), device="z")
 
 
-@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA", "CMYK", "HSV", "I", "F", "1", "I;16"])
+def test_batches_without_samples_and_pictures_without_pixels():
+    """In DALI the first are an IndexError, the second end the process."""
+    sizes = {
+        "resize": (((10, 12),), (10, 12)), "resized_crop": ((1, 2, 10, 12, (5, 6)), (5, 6)), "center_crop": ((10,), (10, 10)),
+        "crop": ((1, 2, 3, 4), (3, 4)), "pad": ((2,), (13, 14)), "gaussian_blur": ((3,), (9, 10)), "horizontal_flip": ((), (9, 10)),
+        "vertical_flip": ((), (9, 10)), "rgb_to_grayscale": ((), (9, 10)), "normalize": (([0.5], [0.5]), (9, 10)),
+    }  # fmt: skip
+    for name, (arguments, size) in sizes.items():
+        made = getattr(F, name)(torch.zeros(0, 3, 9, 10, dtype=torch.uint8), *arguments)
+        assert tuple(made.shape) == (0, 1 if name == "rgb_to_grayscale" else 3, *size), name
+    nothing = torch.zeros(0, 0, 0, dtype=torch.uint8)
+    assert F.crop(nothing, 1, 1, 3, 4).shape == (0, 3, 4) and F.horizontal_flip(nothing).shape == (0, 0, 0)
+    with pytest.raises(ValueError, match="without pixels"):
+        F.resize(nothing, (10, 12))
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA", "CMYK", "HSV", "YCbCr", "LAB", "I", "F", "1", "I;16"])
 def test_V11_conversions_are_torchvisions(mode, reference):
     source = PIL.Image.fromarray(NOISE[..., 0].astype(np.uint16) * 200) if mode == "I;16" else picture().convert(mode)
     for name in ("pil_to_tensor", "to_tensor", "get_size", "get_image_size", "get_dimensions"):
@@ -370,6 +409,40 @@ def test_V11_pictures_of_tensors_and_arrays():
     for wrong in (torch.zeros(5, 4, 4, dtype=torch.uint8), torch.zeros(2, 3, 4, 4)):
         with pytest.raises(ValueError, match="channels|dimensions"):
             F.to_pil_image(wrong)
+
+
+def test_arrays_of_floats_become_pictures_as_tensors_do():
+    """Values from 0 to 1; in mode F, of one channel, they are kept."""
+    floats = NOISE.astype(np.float64) / 255
+    for dtype in (np.float32, np.float64):
+        for channels, mode in ((1, "L"), (2, "LA"), (3, "RGB"), (4, "RGBA")):
+            array = floats[..., :channels].astype(dtype)
+            made, expected = F.to_pil_image(array), F.to_pil_image(torch.from_numpy(array.transpose(2, 0, 1).copy()))
+            assert made.mode == mode and made.tobytes() == expected.tobytes()
+        assert F.to_pil_image(floats[..., 0].astype(dtype)).mode == "L"
+        kept = F.to_pil_image(floats[..., 0].astype(dtype), "F")
+        assert np.array_equal(np.asarray(kept), floats[..., 0].astype(np.float32))
+    assert np.array_equal(np.asarray(F.to_pil_image(NOISE[..., 0] > 100)), (NOISE[..., 0] > 100) * 255)
+
+
+def test_pictures_of_every_kind_of_data_are_torchvisions(reference):
+    """Element types and modes that torchvision refuses are refused here, or are a picture."""
+    integers = [np.int8, np.int16, np.int32, np.int64, np.uint8]
+    arrays = [NOISE[..., :channels].astype(dtype) for channels in (1, 2, 3, 4) for dtype in integers]
+    arrays += [(NOISE[..., :channels] / 255).astype(dtype) for channels in (1, 2, 3, 4) for dtype in (np.float32, np.float64)]
+    cases = [(given, None) for array in arrays for given in (array, torch.from_numpy(array.transpose(2, 0, 1).copy()))]
+    cases += [(array[..., 0], None) for array in arrays]
+    cases += [(NOISE[..., :channels], mode) for channels, modes in ((3, ("YCbCr", "HSV")), (4, ("CMYK", "RGBX"))) for mode in modes]
+    compared = 0
+    for given, mode in cases:
+        try:
+            expected = reference[0].functional.to_pil_image(given, mode)
+        except (TypeError, ValueError):
+            continue
+        made = F.to_pil_image(given, mode)
+        assert made.mode == expected.mode and made.tobytes() == expected.tobytes(), (given.dtype, given.shape, mode)
+        compared += 1
+    assert compared > 40
 
 
 # --- randomness, kinds, element types
@@ -421,6 +494,16 @@ def test_W5_tv_tensors_keep_their_class(reference):
     assert T.Compose([T.CenterCrop(10), lambda both: both[0]])((tensor(), 3)).shape == (3, 10, 10)
     pair = T.CenterCrop(10)(tensor(), torch.tensor(3))
     assert pair[0].shape == (3, 10, 10) and pair[1] == 3
+
+
+def test_boxes_that_turn_are_refused(reference):
+    """Their four numbers would be moved without their angle."""
+    tv = reference[1]
+    for name, count in (("XYWHR", 5), ("CXCYWHR", 5), ("XYXYXYXY", 8)):
+        boxes = tv.BoundingBoxes(torch.zeros(1, count), format=name, canvas_size=(HEIGHT, WIDTH))
+        for call in (T.Compose([T.Resize(10)]), F.hflip):
+            with pytest.raises(TypeError, match=name):
+                call(boxes)
 
 
 TYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64, torch.bfloat16,
