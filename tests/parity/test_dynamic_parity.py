@@ -5,22 +5,28 @@ DALI reads the source of a calling line to find constants, so calls of operators
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import operator
 import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.images import encode, picture
 
 import asyncdali.dynamic as ours
+from asyncdali.imperative.surface import SUBMODULES
 
 theirs = pytest.importorskip("nvidia.dali.experimental.dynamic")
+backend = pytest.importorskip("nvidia.dali.backend")
 
 RNG = np.random.default_rng(1)
 PICTURES = [RNG.integers(0, 256, shape).astype(np.uint8) for shape in ((11, 9, 3), (7, 12, 3))]
 MATRICES = [RNG.standard_normal(shape).astype(np.float32) for shape in ((4, 5), (3, 4))]
 SOUND = [RNG.standard_normal(count).astype(np.float32) for count in (2000, 1500)]
+ENCODED = [np.frombuffer(encode(picture(40, 30), "PNG"), np.uint8), np.frombuffer(encode(picture(25, 50), "PNG"), np.uint8)]
 BOXES = [np.array([[0.1, 0.2, 0.5, 0.6], [0.3, 0.3, 0.9, 0.8]], np.float32), np.array([[0.2, 0.2, 0.4, 0.9]], np.float32)]
 KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool")
 
@@ -52,16 +58,16 @@ def check(call: Callable[[Any], Any], what: object, tolerance: float = 0) -> Non
     same(expected, found, what, tolerance)
 
 
-def same(expected: Any, found: Any, what: object, tolerance: float) -> None:
+def same(expected: Any, found: Any, what: object, tolerance: float, relative: float = 1e-5) -> None:
     if isinstance(expected, list):
         assert len(expected) == len(found), what
         for left, right in zip(expected, found, strict=True):
-            same(left, right, what, tolerance)
+            same(left, right, what, tolerance, relative)
         return
     assert expected[:4] == found[:4], what
     for left, right in zip(expected[4], found[4], strict=True):
         if left.dtype.kind == "f":
-            np.testing.assert_allclose(right, left, rtol=1e-5, atol=max(1e-6, tolerance), err_msg=str(what))
+            np.testing.assert_allclose(right, left, rtol=relative, atol=max(relative / 10, tolerance), err_msg=str(what))
         else:
             assert np.abs(left.astype(np.float64) - right).max(initial=0) <= tolerance, what
 
@@ -156,6 +162,62 @@ def test_operators(name: str) -> None:
     for _ in range(3):  # planned, made into a template, copied
         check(lambda ndd: call(ndd, ndd.tensor(arrays[0])), name, tolerance)
         check(lambda ndd: call(ndd, ndd.batch(arrays)), name, tolerance)
+
+
+MASKS = [RNG.integers(0, 3, shape).astype(np.int32) for shape in ((8, 9), (6, 5))]
+SHAPES = [np.array([9, 8]), np.array([20, 30])]
+DRAWS: dict[str, tuple[Callable[[Any, Any, Any], Any], list[np.ndarray] | None, float]] = {
+    "batch_permutation": (lambda ndd, x, rng: ndd.batch_permutation(batch_size=7, rng=rng), None, 0),
+    "decoders.image_random_crop": (lambda ndd, x, rng: ndd.decoders.image_random_crop(x, rng=rng), ENCODED, 0),
+    "experimental.decoders.image_random_crop": (
+        lambda ndd, x, rng: ndd.experimental.decoders.image_random_crop(x, rng=rng), ENCODED, 0
+    ),
+    "noise.gaussian": (lambda ndd, x, rng: ndd.noise.gaussian(x, stddev=20.0, rng=rng), PICTURES, 0),
+    "noise.salt_and_pepper": (lambda ndd, x, rng: ndd.noise.salt_and_pepper(x, prob=0.3, rng=rng), PICTURES, 0),
+    "noise.shot": (lambda ndd, x, rng: ndd.noise.shot(x, factor=3.0, rng=rng), PICTURES, 0),
+    "random.beta": (lambda ndd, x, rng: ndd.random.beta(alpha=2.0, beta=0.5, shape=[4], batch_size=5, rng=rng), None, 0),
+    "random.choice": (lambda ndd, x, rng: ndd.random.choice(10, shape=[4], batch_size=5, rng=rng), None, 0),
+    "random.coin_flip": (lambda ndd, x, rng: ndd.random.coin_flip(probability=0.3, shape=[9], batch_size=5, rng=rng), None, 0),
+    "random.normal": (lambda ndd, x, rng: ndd.random.normal(mean=1.0, stddev=2.0, shape=[9], batch_size=5, rng=rng), None, 0),
+    "random.uniform": (lambda ndd, x, rng: ndd.random.uniform(values=[0.0, 2.0, 3.0], shape=[9], batch_size=5, rng=rng), None, 0),
+    "random_bbox_crop": (lambda ndd, x, rng: ndd.random_bbox_crop(x, total_num_attempts=9, rng=rng), BOXES, 0),
+    "random_crop_generator": (lambda ndd, x, rng: ndd.random_crop_generator(x, rng=rng), SHAPES, 0),
+    "random_resized_crop": (lambda ndd, x, rng: ndd.random_resized_crop(x, size=[5, 5], rng=rng), PICTURES, 1),
+    "roi_random_crop": (
+        lambda ndd, x, rng: ndd.roi_random_crop(crop_shape=[3, 3], roi_start=[1, 1], roi_end=[6, 7], batch_size=4, rng=rng), None, 0
+    ),
+    "segmentation.random_mask_pixel": (lambda ndd, x, rng: ndd.segmentation.random_mask_pixel(x, foreground=1, rng=rng), MASKS, 0),
+    "segmentation.random_object_bbox": (lambda ndd, x, rng: ndd.segmentation.random_object_bbox(x, rng=rng), MASKS, 0),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws(name: str) -> None:
+    """Equal words give equal values, bit for bit: with a batch, again, and with one sample. A resize rounds otherwise."""
+    call, arrays, tolerance = DRAWS[name]
+    generators = {id(ndd): ndd.random.RNG(11) for ndd in (ours, theirs)}
+    for _ in range(3):
+        for data in ([arrays, arrays[0]] if arrays else [None]):
+            found = []
+            for ndd in (theirs, ours):
+                value = data if data is None else ndd.batch(data) if isinstance(data, list) else ndd.tensor(data)
+                found.append(facts(call(ndd, value, generators[id(ndd)])))
+            same(*found, name, tolerance, relative=0)
+    assert str(generators[id(ours)].state) == str(generators[id(theirs)].state)
+
+
+def test_every_random_operator_is_compared() -> None:
+    """But for operators that DALI has on a GPU only."""
+    taking, on_cpu = set(), backend.RegisteredCPUOps()
+    for path in ("", *SUBMODULES):
+        module = operator.attrgetter(path)(ours) if path else ours
+        for name in dir(module):
+            if hasattr(made := getattr(module, name), "schema") and "rng" in inspect.signature(made).parameters:
+                full = [*filter(None, path.split("."))]
+                if "__".join([*full, made.schema.class_name]) in on_cpu:
+                    taking.add(".".join([*full, name]))
+    assert taking == set(DRAWS)
 
 
 def test_generators() -> None:

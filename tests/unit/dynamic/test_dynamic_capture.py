@@ -379,6 +379,36 @@ def test_K4_reseeding_restoring_and_drawing_between_epochs(files):
     assert loop(True) == loop(False)
 
 
+@pytest.mark.parametrize("root", ["reader", "source"])
+def test_generators_may_be_set_between_epochs_and_contexts_may_change(files, root):
+    def epoch(made, capture, context):
+        if root == "reader":
+            return made.next_epoch(batch_size=4, capture=capture, ctx=context)
+        return made.captured(4, ctx=context) if capture else pulled(made)
+
+    def pulled(made):
+        with contextlib.suppress(StopIteration):
+            while True:
+                yield made(batch_size=4)
+
+    def loop(capture):
+        numbers = np.arange(5, dtype=np.float32)
+        made = ndd.readers.File(files=files) if root == "reader" else ndd.ExternalSource(numbers, cycle="raise")
+        rng, found = ndd.random.RNG(1), []
+        state = rng.get_state()
+        for number in range(5):
+            if number == 2:
+                rng.set_state(state)
+            if number == 3:
+                rng.seed = 9
+            for item in epoch(made, capture, ndd.EvalContext(num_threads=1 + number % 2)):
+                data = item[1] if root == "reader" else item
+                found.append(content([ndd.copy(data), ndd.random.normal(batch_size=4, rng=rng)]))
+        return found, str(rng.state)
+
+    assert loop(True) == loop(False)
+
+
 def test_K4_captured_and_plain_loops_of_one_reader_may_be_mixed(files):
     def loop(kinds):
         reader, rng, found = ndd.readers.File(files=files), ndd.random.RNG(1), []
@@ -436,6 +466,24 @@ def test_K5_other_sources_feed_the_loop(files):
         return found
 
     assert len(loop(True)) == 5
+    assert loop(True) == loop(False)
+
+
+def test_sources_in_the_body_may_be_called_at_any_time(files):
+    """Twice in a step, first in a later step, not in each step, in two loops, and behind a loop that was left: no item is lost."""
+
+    def loop(capture):
+        first, second, found = ndd.ExternalSource(range(1000)), ndd.ExternalSource(range(1000)), []
+        for stop in (2, 9):
+            reader = ndd.readers.File(files=files)
+            for step, item in enumerate(reader.next_epoch(batch_size=3, capture=capture)):
+                padded = ndd.pad(item[0])
+                values = [first(batch_size=3), first(batch_size=3)] + ([second(batch_size=3)] if step % 3 == 1 else [])
+                found.append(content([ndd.pad(padded, fill_value=1), *(ndd.cast(value, dtype=ndd.float32) for value in values)]))
+                if step == stop:
+                    break
+        return found, first().item(), second().item()
+
     assert loop(True) == loop(False)
 
 

@@ -174,6 +174,37 @@ def test_C4_names(reader):
     assert found.names == ("__op_0", "n", "__op_2") and len(found) == 3 and "n" in found and "w" not in found
 
 
+def test_only_readers_and_generators_are_registered():
+    class Other:
+        def get_state(self):
+            return "x"
+
+        def set_state(self, value):
+            raise AssertionError
+
+    with pytest.raises(TypeError, match="readers and"):
+        Checkpoint().register(Other(), "n")
+
+
+def test_an_object_of_the_same_class_replaces_one_of_the_same_name():
+    found = Checkpoint()
+    for seed in (1, 4):
+        found.register(RNG(seed), "n")
+    found.collect()
+    assert found.get_state("n") == RNG(4).state
+
+
+def test_collecting_ends_that_a_checkpoint_is_loaded():
+    source, found = Checkpoint(), Checkpoint()
+    source.register(RNG(1), "n")
+    source.collect()
+    found.deserialize(source.serialize())
+    found.register(RNG(2), "n")
+    assert (found.is_loaded, found.is_complete) == (True, False)
+    found.collect()
+    assert (found.is_loaded, found.is_complete) == (False, True)
+
+
 def test_C4_readers_are_switched_to_checkpointing(reader):
     found, made = Checkpoint(), reader()
     found.register(made, "r")

@@ -39,6 +39,10 @@ def test_E1_modes() -> None:
     assert [mode.name for mode in MODES] == ["deferred", "eager", "sync_cpu", "sync_full"]
 
 
+def test_modes_have_an_order() -> None:
+    assert ndd.EvalMode.deferred < ndd.EvalMode.eager < ndd.EvalMode.sync_cpu < ndd.EvalMode.sync_full
+
+
 def test_E2_external_data_is_read_at_once() -> None:
     for mode in MODES:
         array = PICTURE.copy()
@@ -96,6 +100,26 @@ def test_E5_errors_of_deferred_calls_come_at_every_read() -> None:
             assert error.__cause__ is not None and error.__cause__.__cause__ is None  # one link
             text = "".join(traceback.format_exception(error)) if sys.version_info >= (3, 11) else str(error)
             assert f"Called at {__file__}:{line_of(failing)}, read at {__file__}:" in text
+
+
+def test_errors_of_deferred_calls_have_the_classes_of_eager_ones() -> None:
+    programs = (
+        lambda: ndd.reinterpret(own_picture(), layout="AB"), lambda: ndd.reshape(own_picture(), shape=[7]),
+        lambda: ndd.resize(ndd.copy(ndd.tensor([1.0, 2.0])), size=[3]), lambda: ndd.copy(ndd.tensor([1])) // 0,
+    )  # fmt: skip
+    for program in programs:
+        with pytest.raises(RuntimeError) as eager:
+            program()
+        with ndd.EvalMode.deferred:
+            later = program()
+        with pytest.raises(RuntimeError) as deferred:
+            later.evaluate()
+        assert type(deferred.value) is type(eager.value) and str(deferred.value) == str(eager.value)
+
+
+def test_a_deferred_result_that_is_dropped_is_not_computed() -> None:
+    with ndd.EvalContext(), ndd.EvalMode.deferred:
+        failing(own_picture())
 
 
 def line_of(function: object) -> int:
@@ -187,6 +211,31 @@ def test_E9_threads(monkeypatch: pytest.MonkeyPatch) -> None:
             ndd.ThreadPool(wrong)
     with pytest.raises(ValueError):
         ndd.ThreadPool(device_id=7)
+
+
+def test_a_thread_has_one_default_context_and_shares_the_threads_of_the_process() -> None:
+    mine, others = ndd.EvalContext.default(), []
+    thread = threading.Thread(target=lambda: others.extend((ndd.EvalContext.default(), ndd.EvalContext.current())))
+    thread.start()
+    thread.join(30)
+    assert mine is ndd.EvalContext.default() is ndd.EvalContext.current()
+    assert others[0] is others[1] is not mine and others[0].engine.crew is mine.engine.crew
+
+
+def test_numbers_of_threads_have_a_default_and_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DALI_NUM_THREADS", raising=False)
+    if hasattr(os, "sched_getaffinity"):
+        assert ndd.get_num_threads() == len(os.sched_getaffinity(0))
+    usual = ndd.get_num_threads()
+    ndd.set_num_threads(usual + 1)
+    ndd.set_num_threads(None)
+    assert ndd.get_num_threads() == usual
+    for wrong, error in ((-1, ValueError), (10**6, ValueError), (1.5, TypeError), (True, TypeError)):
+        with pytest.raises(error, match="num_threads"):
+            ndd.EvalContext(num_threads=wrong)
+    monkeypatch.setenv("DALI_NUM_THREADS", "x")
+    with pytest.raises(ValueError, match="DALI_NUM_THREADS"):
+        ndd.get_num_threads()
 
 
 def test_E10_eight_threads_call_the_same_operators() -> None:

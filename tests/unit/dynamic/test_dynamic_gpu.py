@@ -50,21 +50,38 @@ CASES = {
 }
 
 
-def test_a_tensor_of_the_second_gpu_is_exported_as_memory_of_that_gpu(monkeypatch):
-    """It was exported as memory of the host, at the address that it has on the GPU."""
+@pytest.fixture
+def two_gpus(monkeypatch):
     use(StandIn(devices=2), monkeypatch)
     monkeypatch.setattr(gpu_calls, "_engines", {})
     devices.forget()
-    try:
-        tensor = ndd.flip(ndd.tensor(PICTURES[1], layout="HWC").to_device("gpu:1"))
-        assert tensor.device == ndd.Device("gpu:1")
-        assert tensor.__dlpack_device__() == (2, 1)
-        assert hasattr(gpu_calls.exported(tensor), "__cuda_array_interface__")
-        np.testing.assert_array_equal(tensor.cpu(), PICTURES[1][:, ::-1])
-    finally:
-        for engine in gpu_calls._engines.values():
-            engine.engine.close()
-        devices.forget()
+    yield
+    for engine in gpu_calls._engines.values():
+        engine.engine.close()
+    devices.forget()
+
+
+def test_a_tensor_of_the_second_gpu_is_exported_as_memory_of_that_gpu(two_gpus):
+    """It was exported as memory of the host, at the address that it has on the GPU."""
+    tensor = ndd.flip(ndd.tensor(PICTURES[1], layout="HWC").to_device("gpu:1"))
+    assert tensor.device == ndd.Device("gpu:1")
+    assert tensor.__dlpack_device__() == (2, 1)
+    assert hasattr(gpu_calls.exported(tensor), "__cuda_array_interface__")
+    np.testing.assert_array_equal(tensor.cpu(), PICTURES[1][:, ::-1])
+
+
+def test_a_context_takes_threads_of_its_own_gpu_only(two_gpus):
+    pool = ndd.ThreadPool(2, device_id=1)
+    assert pool.device_id == 1 and ndd.EvalContext(device_id=1, thread_pool=pool).thread_pool is pool
+    with pytest.raises(ValueError, match="GPU 1, the context is for 0"):
+        ndd.EvalContext(device_id=0, thread_pool=pool)
+
+
+def test_values_of_two_gpus_are_no_item_of_torch(two_gpus):
+    torchdata = pytest.importorskip("torchdata.nodes", reason="torchdata is not installed")
+    values = {name: ndd.tensor([1, 2]).to_device(name) for name in ("gpu:0", "gpu:1")}
+    with pytest.raises(ValueError, match="several GPUs: 0, 1"):
+        next(ndd.pytorch.nodes.ToTorch(torchdata.IterableWrapper([values])))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
+import subprocess
 import sys
 import threading
 
@@ -322,6 +324,63 @@ def test_G3_generators() -> None:
     assert str(walked.state) in repr(walked)
 
 
+def test_seeds_and_states_of_generators_are_checked() -> None:
+    generator = ndd.random.RNG(5)
+    for state in (generator.state, str(generator.state)):
+        with pytest.raises(ValueError, match="not both"):
+            ndd.random.RNG(5, state=state)
+    with pytest.raises(ValueError, match="Philox"):
+        generator.set_state("x")
+    for wrong in (1.5, "a", None, True):
+        with pytest.raises(TypeError, match="seed"):
+            generator.seed = wrong
+    assert generator.get_state(cuda_stream=None) == ndd.random.RNG(5).state
+    generator.seed = np.int64(9)
+    assert generator.state == ndd.random.RNG(9).state
+    with pytest.raises(TypeError, match="subclassed"):
+        type("Own", (ndd.random.RNG,), {})
+
+
+def test_a_seed_belongs_to_the_thread_that_set_it() -> None:
+    words: list[int] = []
+
+    def seeded() -> None:
+        ndd.random.set_seed(5)
+        thread = threading.Thread(target=lambda: (ndd.random.set_seed(77), ndd.random.get_default_rng()()))
+        thread.start()
+        thread.join(30)
+        words.append(ndd.random.get_default_rng()())
+
+    thread = threading.Thread(target=seeded)
+    thread.start()
+    thread.join(60)
+    assert words == [ndd.random.RNG(5)()]
+
+
+@pytest.mark.parametrize("library", ["numpy.random.seed", "torch.manual_seed"])
+def test_seeds_of_numpy_and_torch_seed_the_default_generator(library: str) -> None:
+    """Where the program gives no seed of its own. Nothing is drawn from the other library's generator."""
+    module, _, name = library.rpartition(".")
+    pytest.importorskip(module.partition(".")[0])
+    draws = {"numpy.random": "numpy.random.randint(1 << 30)", "torch": "int(torch.randint(1 << 30, ()))"}[module]
+    code = f"""
+import {module}
+import asyncdali.dynamic as ndd
+for seed in (3, 4):
+    {module}.{name}(seed)
+    expected = {draws}
+    {module}.{name}(seed)
+    print(ndd.random.get_default_rng().state if seed == SEED else "", {draws} == expected)
+"""
+    found = []
+    for seed in (3, 4, 3):
+        command = [sys.executable, "-c", code.replace("SEED", str(seed))]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        found.append(made.stdout)
+        assert made.stdout.count("True") == 2 and "Philox" in made.stdout
+    assert found[0] == found[2] != found[1]
+
+
 def test_G4_default_generator() -> None:
     ndd.random.set_seed(3)
     first = ndd.random.uniform(), ndd.random.get_default_rng()()
@@ -368,6 +427,39 @@ def test_calls_leave_nothing_behind() -> None:
             picture + 1
         counts.append(sys.getallocatedblocks())
     assert counts[2] - counts[1] < 100
+
+
+def test_a_known_call_takes_few_steps_of_python_and_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DALI makes about 500 Python and builtin calls, and wakes a thread. Here neither the mode nor the number of samples matters."""
+    monkeypatch.setattr(bricks, "_LONG_NS", 1 << 60)  # on a busy machine any call may be long, and is shared with threads the next time
+    calls = [
+        lambda x: ndd.flip(x), lambda x: ndd.resize(x, size=[4, 5]), lambda x: ndd.reductions.sum(x), lambda x: x + 1,
+        lambda x: ndd.math.sqrt(x), lambda x: ndd.random.uniform(range=[0.0, 1.0], batch_size=3),
+    ]  # fmt: skip
+    values = [ndd.copy(ndd.tensor(PICTURES[0])), *(ndd.copy(ndd.batch(PICTURES * count)) for count in (1, 20))]
+    found = []
+    for mode in (ndd.EvalMode.eager, ndd.EvalMode.sync_cpu):
+        with ndd.EvalContext(num_threads=2) as context, mode:
+            found.append([[steps_of(call, value) for call in calls] for value in values])
+            assert context.engine.crew._workers is None
+    assert found[0] == found[1]
+    _, few, many = found[0]
+    assert few == many and max(map(max, found[0])) <= 100
+
+
+def steps_of(call: object, value: object) -> int:
+    """Python and builtin functions that a call enters when it is known."""
+    for _ in range(4):
+        call(value)  # type: ignore[operator]
+    events: list[str] = []
+    gc.disable()  # finalizers are functions, too
+    sys.setprofile(lambda _, event, __: events.append(event))
+    try:
+        call(value)  # type: ignore[operator]
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return sum(event in ("call", "c_call") for event in events)
 
 
 def test_wrong_spellings_name_the_right_ones() -> None:

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -263,6 +265,15 @@ def test_R7_metadata_have_no_effect(reader):
     assert made.get_metadata() == expected
 
 
+@pytest.mark.filterwarnings("ignore:capture")
+def test_metadata_can_be_asked_for_after_a_captured_loop(reader):
+    made = reader(num_shards=3)
+    before = made.get_metadata()
+    for data, _ in made.next_epoch(batch_size=2, capture=True):
+        ndd.pad(data)
+    assert made.get_metadata() == made.get_metadata(batch_size=2) == before
+
+
 # --- R8
 
 
@@ -354,6 +365,22 @@ def test_R10_another_thread_may_continue(reader):
     thread.start()
     thread.join(30)
     assert found == [[5, 6, 7, 8, 9]]
+
+
+def test_unfinished_loops_end_silently_with_the_process(files):
+    code = f"""
+import asyncdali.dynamic as ndd
+kept = []
+for capture in (False, True):
+    items = ndd.readers.File(files={files!r}).next_epoch(batch_size=2, capture=capture)
+    for data, _ in items:
+        kept.append((items, ndd.pad(data)))
+        break
+kept.append(items := ndd.ExternalSource(range(9)).captured(2))
+next(items)
+"""
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    assert made.stdout + made.stderr == ""
 
 
 def test_R11_nothing_is_read_before_it_is_asked_for(files, tmp_path):

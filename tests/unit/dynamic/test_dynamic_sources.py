@@ -63,6 +63,23 @@ def test_X1_cycles():
         ndd.ExternalSource([1], cycle="foo")
 
 
+def test_kinds_of_sources_that_can_begin_again():
+    def generator():
+        yield from range(2)
+
+    class Own:
+        def __iter__(self):
+            return iter([5, 6])
+
+    for source, cycle, expected in (
+        (generator, "quiet", [0, 1, 0, 1, 0]), (generator, "raise", [0, 1, "end", 0, 1]), (Own(), "raise", [5, 6, "end", 5, 6]),
+        (iter([1, 2]), "quiet", [1, 2, "end", "end", "end"]), ([], "quiet", ["end"] * 5),
+    ):  # fmt: skip
+        assert pulls(ndd.ExternalSource(source, cycle=cycle), 5) == expected
+    with pytest.raises(TypeError, match="generator"):
+        pulls(ndd.ExternalSource(generator(), cycle="raise"), 3)
+
+
 # --- X2
 
 
